@@ -1,6 +1,6 @@
-"""Ensembles at the hardware level: what members are disturbed in (hdl.md 13), and their runs.
+"""Ensembles at the hardware level: the disturbances of members (hdl.md 13), and their runs.
 
-Every entry is a value of the machine, which a member has by so much more, or less.
+Every entry is a value of the machine that is larger or smaller in a member.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def ensemble(
 ) -> Ensemble:
     """Simulate a program and disturbed copies of it at the hardware level.
 
-    Parameters are those of :func:`stepsim.ensemble` and of :func:`stepsim.hardware.simulate`; what
-    is disturbed are values of the machine.
+    Parameters are those of :func:`stepsim.ensemble` and of :func:`stepsim.hardware.simulate`; the
+    disturbed values are those of the machine.
 
     Raises
     ------
     ArgError
         An argument is of the wrong type or out of range, a disturbance does not apply, or the
-        nominal run does not end well.
+        nominal run is not ok.
     LoweringError, MachineError
-        As of :func:`stepsim.hardware.simulate`.
+        As :func:`stepsim.hardware.simulate`.
     """
 
     def end(member: OnHardware, stopped: Callable[[], bool]) -> Ending:
@@ -76,7 +76,7 @@ def _changed(name: str) -> Callable[[OnHardware, int], OnHardware]:
 
 
 def _with_pointer(what: OnHardware, change: int) -> OnHardware:
-    """A turn that begins so many ports further on."""
+    """The first turn, moved on by a number of ports."""
     pointer = (what.machine.memory.pointer + change) % what.network.ports
     return what._replace(machine=load_machine(what.machine, {"memory.pointer": pointer}))
 
@@ -88,7 +88,7 @@ def _entry(name: str, about: str, bounds: tuple[int, int], applies: Any) -> Dist
 DISTURBANCES: Final = (
     Disturbance(
         "memory.pointer",
-        "ports by which the one whose turn is the first is moved on",
+        "ports by which the first turn of the arbiter moves on",
         (0, 254),
         _has_memory,
         draw_one,
@@ -97,7 +97,7 @@ DISTURBANCES: Final = (
     ),
     _entry(
         "memory.return_delay",
-        "cycles that every response of the DRAM comes later",
+        "cycles by which every response of the DRAM is delayed",
         (0, 3),
         _has_memory,
     ),
@@ -118,7 +118,7 @@ DISTURBANCES: Final = (
     ),
     _entry(
         "fifo_depth",
-        "messages that every FIFO without a depth of its own holds more",
+        "additional messages in every FIFO without a stated depth",
         (0, 1),
         lambda what: True,
     ),

@@ -1,6 +1,6 @@
 """Programs as networks of hardware units (STeP paper, appendix B.2; units of Figure 8).
 
-The operators of a program on logical tiles say which units there are:
+The operators of a program on logical tiles determine the units:
 
 | operator | units |
 |---|---|
@@ -16,10 +16,10 @@ The operators of a program on logical tiles say which units there are:
 | consume | printer |
 
 *Which operand is which.* A matmul block replays a row of operand A from a buffer of rank 1 and all
-of operand B from one of rank 2. What comes straight from off-chip memory is taken for A, since it
-needs to wait for a row only; what is computed on chip is held as a whole, as B. If both come from
-memory, or neither, the first operand is A. So the weights of the last product of a gated layer are
-A, though they are the second operand of the program: the block then computes the transposed
+of operand B from one of rank 2. An operand straight from off-chip memory becomes A, since it only
+needs to wait for a row; an operand computed on chip is held as a whole, as B. If both come from
+memory, or neither does, the first operand is A. So the weights of the last product of a gated layer
+are A, although they are the second operand in the program: the block then computes the transposed
 product, whose pieces come column by column.
 """
 
@@ -68,10 +68,10 @@ class _Pieces:
 
     Attributes
     ----------
-    fifo : where they come from; None while a load has no reader unit yet.
+    fifo : the FIFO that carries them; None while a load has no reader unit yet.
     dims : sizes of all dims, outermost first, the two of the block last.
     turned : the blocks are transposed: the last dim counts rows of the logical tile.
-    off_chip : it comes straight from a load, so that its order within a block is free.
+    off_chip : whether it comes straight from a load, so that its order within a block is free.
     load : the load behind a stream without unit.
     """
 
@@ -84,7 +84,7 @@ class _Pieces:
 
 @dataclass
 class _Building:
-    """A network under way."""
+    """A network under construction."""
 
     network: Network
     sink: str
@@ -94,7 +94,7 @@ class _Building:
     pending: dict[tuple[int, int], _Pieces] = field(default_factory=dict)
 
     def put(self, stream: Stream, pieces: _Pieces) -> None:
-        """What the readers of a stream take: behind a fork where there are several."""
+        """The streams for the readers of a stream, behind a fork where there are several."""
         ways = self.readers.get(stream.key, 0)
         if pieces.fifo is None:
             self.pending[stream.key] = pieces
@@ -131,14 +131,15 @@ def network_of(
 
     Parameters
     ----------
-    program : on logical tiles whose sides 16 divides, or downtiled, which stands for its original.
+    program : on logical tiles with sides that are multiples of 16; a downtiled program stands for
+        its original.
     sink : ``writer`` stores outputs through a memory port, ``printer`` only takes them.
-    name : of the network; default that of the program.
+    name : of the network; by default that of the program.
 
     Raises
     ------
     LoweringError : one report of all operators that have no unit, with the reasons.
-    ArgError : there is no such sink, or ``program`` is none.
+    ArgError : there is no such sink, or ``program`` is not a program.
 
     Example
     -------
@@ -169,7 +170,7 @@ def network_of(
     findings = []
     for op in order:
         if not all(build.knows(x) for x in op.inputs):
-            continue  # What it reads has no unit.
+            continue  # Its input has no unit.
         try:
             rule = _RULES.get(type(op))
             if rule is None:
@@ -195,7 +196,7 @@ def _block(op: Operator, tile: object) -> tuple[int, int]:
     for side, what in ((tile.rows, "rows"), (tile.cols, "columns")):
         if side.is_one():
             raise Refusal(
-                f"has tiles of 1 {what[:-1]}; a hardware tile is {SIDE}x{SIDE}; choose a multiple "
+                f"has tiles of 1 {what[:-1]}; a hardware tile is {SIDE}x{SIDE}; use a multiple "
                 f"of {SIDE}"
             )
     block = Sides(SIDE, SIDE, pad=False).block(tile)
@@ -204,15 +205,15 @@ def _block(op: Operator, tile: object) -> tuple[int, int]:
 
 def _sizes(op: Operator, stream: Stream) -> tuple[int, ...]:
     if not all(d.is_static for d in stream.shape):
-        raise Refusal("has a size that only a run knows; units count constant sizes")
+        raise Refusal("has a size that is known only at run time; units count constant sizes")
     return tuple(int(d) for d in stream.shape)
 
 
 def _load(build: _Building, op: LinearLoad) -> None:
     if op.inputs:
-        raise Refusal("waits for a reference; readers start by themselves")
+        raise Refusal("waits for a reference; readers start without one")
     if op.bypass:
-        raise Refusal("bypasses the memory; a reader asks it")
+        raise Refusal("bypasses the memory; a reader requests from it")
     out = op.outputs[0]
     dims = (1, *_sizes(op, out), *_block(op, out.type))
     build.put(out, _Pieces(None, dims, off_chip=True, load=op))
@@ -231,7 +232,7 @@ def _unit_dim(build: _Building, op: Operator, dim: int) -> None:
 
 
 def _reshaped_load(build: _Building, op: Operator) -> None:
-    """Dims of a load are those that its reader counts."""
+    """Update the dims of a load, which its reader counts."""
     pieces = build.pending.pop(op.inputs[0].key)
     out = op.outputs[0]
     build.put(out, replace(pieces, dims=(1, *_sizes(op, out), *pieces.dims[-2:])))
@@ -254,7 +255,7 @@ def _flatten(build: _Building, op: Flatten) -> None:
     (x,) = op.inputs
     if x.key in build.pending and build.readers[x.key] == 1:
         return _reshaped_load(build, op)
-    raise Refusal("joins dims behind a unit; only those of a load can be joined")
+    raise Refusal("merges dims behind a unit; only dims of a load can be merged")
 
 
 def _fifo(pieces: _Pieces) -> str:
@@ -274,7 +275,7 @@ def _map(build: _Building, op: Map) -> None:
     taken = [build.take(x) for x in op.inputs]
     if len({(p.dims, p.turned) for p in taken}) > 1:
         raise Refusal(
-            "has operands whose blocks come row by row and column by column; no unit turns blocks"
+            "mixes operands whose blocks come row by row and column by column; no unit turns them"
         )
     fifo = build.network.map(unit_name(op), *map(_fifo, taken), function=op.fn.name)
     return build.put(op.outputs[0], replace(taken[0], fifo=fifo, off_chip=False))
@@ -314,8 +315,8 @@ def _product(build: _Building, op: Map | MapAccum) -> tuple[str, tuple[int, ...]
                 raise Refusal("shares a load with a product that needs its tiles in another order")
         elif pieces.turned is across:
             raise Refusal(
-                "takes what was computed on chip in another order than it is made in: no unit "
-                "turns blocks; load it from memory, or change the order of the operands"
+                "takes a result computed on chip in another order than it is produced: no unit "
+                "transposes blocks; load it from memory, or change the order of the operands"
             )
         return pieces
 

@@ -40,10 +40,10 @@ _POLICIES: Final = {
 }  # fmt: skip
 
 _MOST_MESSAGES: Final = 1 << 27
-"""Messages that all FIFOs of a run hold together."""
+"""Largest total number of messages in all FIFOs of a run."""
 
 _TRACE_EVENTS: Final = 1 << 15
-"""Events between two looks of the host at a traced run."""
+"""Events of a traced run between two checks by the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ class PlacedFifo:
 
 @dataclass(slots=True)
 class Image:
-    """What a run starts from, with the names of what it counts.
+    """The initial state of a run, with the names of everything that it counts.
 
     Attributes
     ----------
-    names, kinds : of every unit, those of the memory path behind those of the network.
-    readers : FIFOs that readers put their entries in.
+    names, kinds : of every unit, those of the memory path after those of the network.
+    readers : FIFOs that readers put their entries into.
     grants : FIFO of granted requests, -1 without memory.
     """
 
@@ -85,7 +85,7 @@ class Image:
 
 @dataclass(slots=True)
 class _Parts:
-    """What is gathered on the way to the arrays."""
+    """The data collected before the arrays are made."""
 
     machine: Machine
     fifos: list[PlacedFifo] = field(default_factory=list)
@@ -119,14 +119,14 @@ def build_image(
 
     Parameters
     ----------
-    every : look at every unit in every cycle, and skip none: slow, and the same.
+    every : visit every unit in every cycle and skip none: slower, with the same result.
     trace : record events.
 
     Raises
     ------
     GraphError : a FIFO without reader; ports with gaps; a pointer beyond the ports; a stream that
         the addresses of a port do not reach, or whose last entry would never be released; FIFOs
-        too large in all.
+        that are too large in total.
     """
     network.check()
     parts = _Parts(machine)
@@ -151,7 +151,7 @@ def build_image(
     if messages > _MOST_MESSAGES:
         largest = max(parts.fifos, key=lambda placed: placed.depth)
         raise GraphError(
-            f"network {network.name!r}: its FIFOs hold {messages} messages in all, more than "
+            f"network {network.name!r}: its FIFOs hold {messages} messages in total, more than "
             f"{_MOST_MESSAGES}; the largest is {largest.name!r} with {largest.depth}, where the "
             "latency of a map counts as depth"
         )
@@ -197,7 +197,7 @@ def _typed(array: Any, dtype: Any) -> Any:
 
 
 def _latencies(network: Network, machine: Machine) -> dict[str, int]:
-    """Latency of what maps put out, where it is more than a cycle."""
+    """Latencies of the outputs of maps that take more than a cycle."""
     latencies = {}
     for unit in network.units:
         if unit.kind == "map":
@@ -247,19 +247,19 @@ def _fill_unit(un: Any, unit: Unit, parts: _Parts) -> None:
 
 
 def _check_stream(unit: Unit, machine: Machine, origin: int, length: int) -> None:
-    """Refuse entries that addresses do not reach, and a last one that is never released."""
+    """Reject entries that addresses do not reach, and a last entry that is never released."""
     entry, block = machine.entry_bytes, machine.memory.request_bytes
     who = f"{unit.kind} {unit.name!r}"
     if origin + entry * max(1, length) > 1 << ADDRESS_BITS:
         raise GraphError(
             f"{who}: {max(1, length)} entries of {entry} bytes from address {origin} on end beyond "
-            f"2**{ADDRESS_BITS}, the addresses of a memory port; load less, or begin lower"
+            f"2**{ADDRESS_BITS}, the addresses of a memory port; load less, or start lower"
         )
     if unit.kind == "reader":
         requests = (entry * length - 1) // block
         if requests == 0 or requests * block < entry * (length - 1):
             raise GraphError(
-                f"{who}: the last of its {length} entries of {entry} bytes begins in the last "
+                f"{who}: the last of its {length} entries of {entry} bytes starts in the last "
                 f"block of {block} bytes, which a reader never requests, so that the run would not "
                 f"end; give memory.request_bytes less than {entry}"
             )
@@ -295,7 +295,7 @@ def _add_memory(parts: _Parts, network: Network, g: Any) -> NDArray[np.int64]:
     parts.units.append(Unit("admission", "admission", (order,), (send, flight)))
     parts.units.append(Unit("table", "table", (pop, flight), (ordered,)))
     parts.units.append(Unit(f"{ordered} > {response}", "wire", (ordered,), (response,)))
-    # Dealt by port; a writer gets no response, so that any FIFO stands for it.
+    # Distributed by port; a writer gets no response, so any FIFO can take its place.
     anyone = next((name for name in first if name), response)
     parts.units.append(Unit("deal", "deal", (response,), tuple(name or anyone for name in first)))
     for i, unit in enumerate(ports):

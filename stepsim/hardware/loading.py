@@ -26,7 +26,7 @@ _PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "memory": {"base_step": 8192},
     },
 }
-"""Machines by their name; what is left out has its default."""
+"""Machines by name; values left out have their defaults."""
 
 _ADVICE: Final = "Start from 'stepsim machines --show hdl'."
 
@@ -60,6 +60,6 @@ def parse_overrides(items: Iterable[str]) -> dict[str, str]:
 
     Raises
     ------
-    MachineError : no ``=``, nothing behind it, an unknown key, or a key given twice.
+    MachineError : no ``=``, no value after it, an unknown key, or a key given twice.
     """
     return loading.parse_overrides(items, _FAMILY)

@@ -23,27 +23,27 @@ _SOME_CYCLES = integer(1, 1 << 20)
 
 @dataclass(init=False, unsafe_hash=True)
 class Rate(Section):
-    """How often a unit fires, and when its output is there."""
+    """How often a unit fires, and when its output is available."""
 
     interval: int = setting(_SOME_CYCLES, "cycles between two firings", default=1)
     latency: int = setting(
-        _SOME_CYCLES, "cycles from a firing until its output can be taken", default=1
+        _SOME_CYCLES, "cycles from a firing until its output is available", default=1
     )
 
 
 @dataclass(init=False, unsafe_hash=True)
 class Buffer(Section):
-    """Storage of a buffer unit, and when it begins to work."""
+    """Storage of a buffer unit, and when it starts to work."""
 
     sets: int = setting(
-        integer(1, 1 << 12), "sets of frames, each given out as a whole", default=32
+        integer(1, 1 << 12), "sets of frames, each allocated as a whole", default=32
     )
     frames: int = setting(integer(1, 1 << 12), "tiles of a set", default=8)
     references: int = setting(
-        integer(1, 1 << 20), "numbers by which stored groups are told apart", default=256
+        integer(1, 1 << 20), "number of distinct ids of stored groups", default=256
     )
     wake_cycle: int = setting(
-        _CYCLES, "first cycle in which buffers work: before, their tables are cleared", default=256
+        _CYCLES, "first cycle in which buffers work; their tables are cleared before", default=256
     )
 
 
@@ -56,22 +56,24 @@ class Memory(Section):
     )
     arbiter: str = setting(
         choice("rotating", "on-grant", "fair"),
-        "whose turn it is: 'rotating' passes on in every cycle, also if the port could not be "
-        "served; 'on-grant' stays until it was; 'fair' leaves out ports that cannot be served",
+        "how the turn passes: 'rotating' in every cycle, even if the port could not be served; "
+        "'on-grant' once the port was served; 'fair' skips ports that cannot be served",
         default="rotating",
     )
-    pointer: int = setting(integer(0, 254), "port whose turn is the first", default=0)
+    pointer: int = setting(integer(0, 254), "port that has the first turn", default=0)
     first_depth: int = setting(_DEPTH, "responses in the first FIFO of a port", default=128)
     second_depth: int = setting(
-        _DEPTH, "responses in the second FIFO of a port; full, the port gets no grant", default=128
+        _DEPTH,
+        "responses in the second FIFO of a port; while it is full, the port gets no grant",
+        default=128,
     )
-    in_flight: int = setting(integer(1, 4096), "reads on their way", default=64)
+    in_flight: int = setting(integer(1, 4096), "reads in flight", default=64)
     table: int = setting(_DEPTH, "reads that wait for older ones to return", default=64)
-    request_delay: int = setting(_CYCLES, "further cycles from a grant to the DRAM", default=0)
-    return_delay: int = setting(_CYCLES, "further cycles from the DRAM to the ports", default=0)
+    request_delay: int = setting(_CYCLES, "additional cycles from a grant to the DRAM", default=0)
+    return_delay: int = setting(_CYCLES, "additional cycles from the DRAM to the ports", default=0)
     base_step: int = setting(
         integer(0, 1 << 32),
-        "bytes from the first entry of a port to that of the next; 0: all begin at address 0",
+        "bytes from the first entry of a port to that of the next; with 0 all start at address 0",
         default=0,
     )
 
@@ -90,7 +92,7 @@ class Machine(Section):
     fifo_depth: int = setting(_DEPTH, "messages of a FIFO between two units", default=2)
     tile_bytes: int = setting(integer(1, 1 << 20), "bytes of a hardware tile", default=1024)
     stop_bytes: int = setting(
-        integer(0, 1 << 10), "bytes of the stop word behind a stored tile", default=4
+        integer(0, 1 << 10), "bytes of the stop word after a stored tile", default=4
     )
     product: Rate = setting(Rate, "units that multiply tiles", default_factory=Rate)
     elementwise: Rate = setting(Rate, "all other maps", default_factory=Rate)
@@ -98,14 +100,14 @@ class Machine(Section):
     memory: Memory = setting(Memory, "path to the DRAM", default_factory=Memory)
     dram: Dram = setting(Dram, "the DRAM", default_factory=Dram)
     clock_ghz: float | None = optional(
-        number(0, above=True), "clock frequency; runs then have times in milliseconds"
+        number(0, above=True), "clock frequency; runs then report times in milliseconds"
     )
 
     @classmethod
     def contradictions(
         cls, given: Mapping[Any, Any], checked: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """A clock of the DRAM has an effect beside that of the machine only."""
+        """A clock of the DRAM has an effect only together with that of the machine."""
         for sentence in checked["dram"].unused_clock(checked["clock_ghz"]):
             yield "dram.clock_ghz", sentence
 
@@ -125,8 +127,8 @@ class Machine(Section):
     def peak_bandwidth(self) -> float:
         """Off-chip bytes per cycle when the memory in use is busy.
 
-        That is what the channels give that the addresses of requests reach, as one of the eight of
-        ``hdl``, with its 256 bytes; but at most one request per cycle.
+        It counts the channels that the addresses of requests reach, such as one of eight for
+        ``hdl``, with 256 bytes; but at most one request per cycle.
         """
         size = self.memory.request_bytes
         step = math.gcd(size, self.memory.base_step)

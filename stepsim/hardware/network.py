@@ -1,9 +1,9 @@
-"""Networks of hardware units: what is simulated cycle by cycle.
+"""Networks of hardware units, which are simulated cycle by cycle.
 
-A message is one hardware tile, or one reference to a stored group of tiles, with a *stop*: of how
-many innermost dims it is the last element. A network only says which units there are and how they
-are joined; depths, rates and latencies are those of the machine (:mod:`stepsim.hardware.machine`),
-except where a network gives them.
+A message is one hardware tile, or one reference to a stored group of tiles, with a *stop*: the
+number of innermost dims of which it is the last element. A network only lists its units and how
+they are connected; depths, rates and latencies are those of the machine
+(:mod:`stepsim.hardware.machine`), except where a network states them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _ADDRESS = Range((1 << 40) - 1, "byte address", low=0)
 
 
 class Network:
-    """Units and FIFOs, joined step by step: every method adds a unit and returns its output FIFO.
+    """Units and FIFOs, built step by step: every method adds a unit and returns its output FIFO.
 
-    Inputs are named by the FIFO that they come from. A wire, which moves one message per cycle,
-    joins it to the unit's own input FIFO, ``UNIT.in`` (``UNIT.in1``, ``UNIT.in2`` of a map with two
-    inputs, ``UNIT.din`` of a buffer). A fork and a writer have none: they take straight from the
-    FIFO that is given.
+    Inputs are given as the names of FIFOs. A wire, which moves one message per cycle, connects each
+    to the unit's own input FIFO, ``UNIT.in`` (``UNIT.in1``, ``UNIT.in2`` of a map with two inputs,
+    ``UNIT.din`` of a buffer). A fork and a writer have no input FIFOs: they take straight from the
+    given FIFO.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Network:
 
     @property
     def fifos(self) -> tuple[Fifo, ...]:
-        """All FIFOs but those of the memory path, which are the machine's."""
+        """All FIFOs except those of the memory path, which belong to the machine."""
         return tuple(self._fifos.values())
 
     @property
@@ -64,10 +64,10 @@ class Network:
     # Units ---------------------------------------------------------------------------------------
 
     def wire(self, source: str, fifo: str) -> str:
-        """Join a FIFO to another, which is made; returns the new one's name.
+        """Connect a FIFO to a new one; returns the name of the new one.
 
-        A FIFO needs no wire to itself: where the source has the name of a unit's own input FIFO, it
-        is that FIFO.
+        A FIFO needs no wire to itself: a source with the name of a unit's own input FIFO is that
+        FIFO.
         """
         if source == fifo and fifo in self._fifos:
             return fifo
@@ -96,10 +96,10 @@ class Network:
         Parameters
         ----------
         sources : one or more FIFOs.
-        function : what it computes, as ``silu``. ``product`` says that one firing is a product of
-            tiles, so that the machine's product rate and latency apply.
+        function : what it computes, such as ``silu``. ``product`` means that a firing is a product
+            of tiles, so that the machine's product rate and latency apply.
         interval : cycles between two firings; None: that of the machine.
-        latency : cycles from a firing until the output can be taken; None: that of the machine.
+        latency : cycles from a firing until the output is available; None: that of the machine.
         """
         if not sources:
             raise ArgError(f"map {name!r}: expected the FIFO of one input or more, found none")
@@ -115,7 +115,7 @@ class Network:
         return output
 
     def inner_sum(self, name: str, source: str, rank: int = 1) -> str:
-        """Sum over the ``rank`` innermost dims: one message for each that has stop >= rank."""
+        """Sum over the ``rank`` innermost dims: one message for each input with stop >= rank."""
         rank = _RANK.checked(f"inner sum {name!r}: rank", rank)
         return self._simple(name, "sum", source, {"rank": rank})
 
@@ -178,7 +178,7 @@ class Network:
 
         Parameters
         ----------
-        dims : sizes of the stream, outermost first; what is read again is stored again.
+        dims : sizes of the stream, outermost first; data that is read again is stored again.
         port : number of its memory port; None: the next free one.
         base : byte address of its first entry; None: that of the machine.
         start : cycle of its first request.
@@ -209,8 +209,8 @@ class Network:
 
         Parameters
         ----------
-        last : stop of the very last tile, that is the number of dims of the stream; with its
-            acceptance this sink is done. None: it is not known which one is the last.
+        last : stop of the very last tile, that is, the number of dims of the stream; accepting it
+            finishes this sink. None: the last tile is not known.
         """
         values = {"port": self._port(name, port), **_last(name, last)}
         base = _base(f"writer {name!r}", base)
@@ -237,7 +237,7 @@ class Network:
         ----------
         messages : stops, or references as made by :func:`~stepsim.hardware.reference`.
         start : cycle of the first.
-        times : instead, for each message the first cycle in which it may be put.
+        times : in place of ``start``, the first cycle in which each message may be put.
         """
         if times is None:
             begin = _CYCLE.checked(f"source {fifo!r}: start", start)
@@ -255,7 +255,7 @@ class Network:
         return self._add(Unit(name, "source", (), (fifo,), messages=tuple(messages), times=cycles))
 
     def sink(self, fifo: str, start: int = 0, period: int = 1, *, last: int | None = None) -> None:
-        """Test bench: take a message in the cycles start, start + period, ... if there is one."""
+        """Test bench: take a message, if there is one, in the cycles start, start + period, ..."""
         values = {
             "start": _CYCLE.checked(f"sink of {fifo!r}: start", start),
             "period": _PERIOD.checked(f"sink of {fifo!r}: period", period),
@@ -266,7 +266,7 @@ class Network:
     # Wiring --------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Refuse a network of which a FIFO has no reader, or of which the ports have gaps.
+        """Reject a network with a FIFO that has no reader, or with gaps in its ports.
 
         Raises
         ------
@@ -279,7 +279,7 @@ class Network:
                 "unit, or to a sink"
             )
         if not self._units:
-            raise GraphError(f"network {self.name!r} has no unit; add one, as with reader()")
+            raise GraphError(f"network {self.name!r} has no unit; add one, such as reader()")
         if self._ports and max(self._ports) != len(self._ports) - 1:
             raise GraphError(
                 f"network {self.name!r}: memory ports {sorted(self._ports)} have gaps; number them "
@@ -310,7 +310,7 @@ class Network:
 
     def _fifo(self, name: str, depth: int | None = None, holds: str = "tile") -> str:
         if text_of("FIFO name", name) in self._fifos:
-            raise GraphError(f"network {self.name!r}: FIFO {name!r} exists; give another name")
+            raise GraphError(f"network {self.name!r}: FIFO {name!r} exists; use another name")
         if depth is not None:
             depth = _DEPTH.checked(f"FIFO {name!r}: depth", depth)
         self._fifos[name] = Fifo(name, depth, holds)
@@ -332,14 +332,14 @@ class Network:
             else Range(255, "a port", low=0).checked(f"{name}: port", port)
         )
         if number in self._ports:
-            raise GraphError(f"{name}: memory port {number} is taken; give another or none")
+            raise GraphError(f"{name}: memory port {number} is taken; use another or leave it out")
         self._ports.add(number)
         return number
 
     def _add(self, unit: Unit) -> str:
-        """Add a unit; the name of its last output, or of itself."""
+        """Add a unit; returns the name of its last output, or of the unit itself."""
         if text_of("unit name", unit.name) in self._units:
-            raise GraphError(f"network {self.name!r}: unit {unit.name!r} exists; give another name")
+            raise GraphError(f"network {self.name!r}: unit {unit.name!r} exists; use another name")
         for fifo in unit.inputs:
             self._known(fifo, f"unit {unit.name!r}")
             if fifo in self._readers:

@@ -1,4 +1,4 @@
-"""Run a network of hardware units cycle by cycle, and collect what it did."""
+"""Run a network of hardware units cycle by cycle, and collect its results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ else:
     tables = deferred("stepsim.hardware.tables")
 
 _PAUSE: Final = 500_000
-"""Cycles between two looks of the interpreter, in which Ctrl-C is noticed."""
+"""Cycles between two returns to the interpreter, which notices Ctrl-C."""
 
 _CYCLES = Range(1 << 50, "cycles of a run")
 
@@ -38,7 +38,7 @@ def run_network(
 
     Raises
     ------
-    GraphError, ArgError : as of `simulate`.
+    GraphError, ArgError : as `simulate`.
     """
     flag("trace", trace)
     flag("every_cycle", every_cycle)
@@ -107,7 +107,7 @@ def _cycle(cycle: Any) -> int | None:
 
 
 def _found(image: Image, outcome: Outcome, last: int) -> tuple[str, str]:
-    """Where a run did not end well, and a sentence about it."""
+    """The place where a run failed, and a sentence about it."""
     g = image.state.globals[0]
     if outcome is Outcome.MISMATCH:
         name = image.names[g.unit]
@@ -130,7 +130,7 @@ def _heads(image: Image, unit: int) -> str:
 
 
 def _stall(image: Image, last: int) -> tuple[str, str]:
-    """The buffer that is full, or else the FIFOs that are, and the sink that waits."""
+    """The full buffer, or else the full FIFOs and the sink that waits."""
     state = image.state
     lists, fifos = state.lists, state.fifos
     for name, un in zip(image.names, state.units, strict=True):
@@ -141,7 +141,7 @@ def _stall(image: Image, last: int) -> tuple[str, str]:
             return name, (
                 f"nothing can act after cycle {last}: buffer {name} has no free set left for the "
                 f"tiles that wait; it holds {un.block} x {un.length} tiles, and its sets become "
-                "free only when a whole group was stored and is played for the last time"
+                "free only once a whole group is stored and has been played for the last time"
             )
     waiting = [name for name, un in zip(image.names, state.units, strict=True) if un.final >= 0]
     full = [

@@ -1,4 +1,4 @@
-"""What a run at the hardware level found: cycles, counts of units, FIFOs and DRAM, and events."""
+"""The result of a hardware-level run: cycles, counts of units, FIFOs and DRAM, and events."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Status = Literal["ok", "stall", "mismatch", "limit"]
 
 @dataclass(frozen=True, slots=True)
 class UnitCounts:
-    """What a unit did.
+    """The activity of a unit.
 
     Attributes
     ----------
     firings : tiles that a buffer played, entries that a reader emitted, tiles that a sink took,
-        requests that the arbiter granted; of other units the cycles in which they acted.
-    first, last : cycles of the first and last firing; None without one.
+        requests that the arbiter granted; for other units the cycles in which they acted.
+        first, last : cycles of the first and last firing; None without any.
     """
 
     name: str
@@ -42,13 +42,13 @@ class UnitCounts:
 
 @dataclass(frozen=True, slots=True)
 class FifoCounts:
-    """What went through a FIFO.
+    """The traffic of a FIFO.
 
     Attributes
     ----------
     depth : messages that it holds.
     sent, received : messages put and taken.
-    first : cycle of the first put; None without one.
+    first : cycle of the first put; None without any.
     peak, mean : messages in it, most and on average over the run, at the start of a cycle.
     """
 
@@ -68,13 +68,13 @@ class HardwareResult:
     Attributes
     ----------
     network : name of the network.
-    machine : it ran on.
+    machine : the machine that it ran on.
     status : ``ok``; ``stall``: nothing can act any more, and a sink waits for its last tile;
-        ``mismatch``: a map with several inputs met unequal stops; ``limit``: of cycles.
-    cycles : number, from 0, of the cycle in which the last sink took its last tile (hdl.md section
-        8); of the last cycle in which anything happened where the run did not end so.
+        ``mismatch``: a map with several inputs met unequal stops; ``limit``: the cycle limit.
+    cycles : index, from 0, of the cycle in which the last sink took its last tile (hdl.md section
+        8); if the run is not ok, of the last cycle in which anything happened.
     place : the unit or FIFO where a stall or mismatch was found; empty otherwise.
-    message : a sentence about it; empty for ``ok``.
+    message : a sentence about the failure; empty for ``ok``.
     reads, writes : requests that the DRAM has accepted up to and including the last cycle.
     dram_commands : ``act``, ``pre``, ``rd``, ``wr`` (and ``ref``) up to and including it.
     units, fifos : counts by name, those of the memory path included.
@@ -118,7 +118,7 @@ class HardwareResult:
 
     @property
     def firings(self) -> dict[str, int]:
-        """How often every unit fired, by its name."""
+        """Number of firings of every unit, by name."""
         return {name: unit.firings for name, unit in self.units.items()}
 
     def unit_table(self) -> pa.Table:
@@ -130,7 +130,7 @@ class HardwareResult:
         return tables.fifos_table(self)
 
     def summary(self) -> str:
-        """One line: how long it took, or why it did not end, and the traffic."""
+        """One line: the length of the run, or why it failed, and the traffic."""
         end = f"{self.cycles:,} cycles"
         if self.status != "ok":
             end = f"{self.status} at cycle {self.cycles:,}: {self.message}"

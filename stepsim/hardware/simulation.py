@@ -1,6 +1,7 @@
 """``simulate`` at the hardware level: a network of units, or a program by its network.
 
-A run of a network is a `HardwareResult`; that of a program has the form of runs at all levels.
+A run of a network gives a `HardwareResult`; a run of a program the same kind of result as at other
+levels.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STATUS: Final = {"ok": "ok", "stall": "deadlock", "mismatch": "failed", "limit": "limit"}
-"""What a run ended with, in the words of results of all levels."""
+"""The status of a run, in the terms of results at all levels."""
 
 _OFF_CHIP = ("reader", "writer")
 
@@ -59,30 +60,30 @@ def simulate(
     max_cycles: int | None = None,
     every_cycle: bool = False,
 ) -> Result | HardwareResult:
-    """Simulate hardware units cycle by cycle: those of a program, or a network of them.
+    """Simulate the hardware units of a program, or a network of units, cycle by cycle.
 
     Parameters
     ----------
-    program : a program whose operators have units (see :func:`network_of`), or a network as made by
-        :func:`stepsim.hardware.swiglu`, or by hand.
-    machine : of the hardware level, or the name or file of one; by default the HDL of the paper's
-        Figure 8.
+    program : a program whose operators have units (see :func:`network_of`), or a network made by
+        :func:`stepsim.hardware.swiglu` or by hand.
+    machine : a machine of the hardware level, or the name or file of one; by default the HDL of the
+        paper's Figure 8.
     trace : record every event of every FIFO.
     max_cycles : cycles after which the run is cut off, with status ``limit``; None: no limit. A run
         in which nothing can act any more ends by itself.
-    every_cycle : look at every unit in every cycle instead of those that can act: the same result,
-        several times slower.
+    every_cycle : visit every unit in every cycle instead of only those that can act: the same
+        result, several times slower.
 
     Returns
     -------
     Result
-        Of a program; ``hardware`` of it is the :class:`~stepsim.hardware.HardwareResult`, with
+        For a program; its ``hardware`` is the :class:`~stepsim.hardware.HardwareResult`, with
         counts of DRAM commands; ``units`` and ``fifos`` are its tables. A stall is a ``deadlock``,
-        a map that meets unequal stops has ``failed``. FLOPs are those of the program, of a run that
-        did not end well those of the products that were made. The peak bandwidth is that of the
+        a map that meets unequal stops has ``failed``. FLOPs are those of the program or, if the run
+        is not ok, of the products that were made. The peak bandwidth is that of the
         memory in use (:attr:`Machine.peak_bandwidth <stepsim.hardware.Machine.peak_bandwidth>`).
     HardwareResult
-        Of a network.
+        For a network.
 
     Raises
     ------
@@ -102,7 +103,7 @@ def simulate(
             f"simulate: expected a Program or a stepsim.hardware.Network, found {shown(program)}"
         )
     network, target = on_hardware(program, machine)
-    run_hardware.make_ready()  # The time is that of the simulation alone.
+    run_hardware.make_ready()  # Time the simulation alone.
     begin = time.perf_counter()
     run = run_network(network, target, trace=trace, max_cycles=max_cycles, every_cycle=every_cycle)
     return _result(program, network, run, time.perf_counter() - begin)
@@ -130,9 +131,9 @@ def on_hardware(program: Program, machine: Machine | str | Path = "hdl") -> OnHa
 
 
 def measures(result: Result, flops: int | None) -> dict[str, Any]:
-    """Columns of a run of a program that follow from the hardware: time, compute, utilization.
+    """Columns of a run of a program that the hardware determines: time, compute, utilization.
 
-    ``flops`` are those of the run, as they are counted; None where they are not known.
+    ``flops`` are those counted in the run; None where they are not known.
     """
     run: HardwareResult = result.hardware
     units = sum(unit.function == "product" for unit in run.units.values())
@@ -145,7 +146,7 @@ def measures(result: Result, flops: int | None) -> dict[str, Any]:
 
 
 class _HardwareTables(Tables):
-    """Units and FIFOs of the hardware, whose columns are those of their own tables."""
+    """Rows of the hardware's units and FIFOs, which have tables of their own."""
 
     def __init__(self, run: HardwareResult) -> None:
         super().__init__(dict, dict)
@@ -166,7 +167,7 @@ class _HardwareTables(Tables):
 
 
 def _result(program: Program, network: Network, run: HardwareResult, seconds: float) -> Result:
-    """A run of the network of a program, in the form of runs at all levels."""
+    """A run of the network of a program, as a result like those at all levels."""
     machine = run.machine
     moved = sum(unit.firings for unit in run.units.values() if unit.kind in _OFF_CHIP)
     products = sum(unit.firings for unit in run.units.values() if unit.function == "product")
@@ -202,12 +203,12 @@ def _result(program: Program, network: Network, run: HardwareResult, seconds: fl
 
 
 def _check_tiles(program: Program, machine: Machine) -> None:
-    """All tiles have the bytes that the machine's have."""
+    """Check that all tiles have the size of the machine's tiles."""
     for op in program.operators:
         for out in op.outputs:
             tile = out.type
             if not isinstance(tile, Tile):
-                continue  # Buffers of downtiled programs hold tiles that are looked at before.
+                continue  # Buffers of downtiled programs hold tiles that were checked before.
             size = SIDE * SIDE * tile.dtype.bits // 8
             if size == machine.tile_bytes:
                 continue

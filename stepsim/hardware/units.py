@@ -28,10 +28,10 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({
     "source": (),
     "sink": ("start", "period", "last"),
 })  # fmt: skip
-"""Kinds of units, and which whole numbers each is described by."""
+"""Kinds of units, and the integer values that describe each."""
 
 STOPS: Final = Range(62, "dims that a message ends", low=0)
-"""What the stop of a message may be."""
+"""Range of the stop of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Fifo:
     ----------
     name : unique in its network.
     depth : messages that it holds; None: that of the machine.
-    holds : what its messages are: tiles, references to stored groups, or responses of the memory.
+    holds : kind of its messages: tiles, references to stored groups, or responses of the memory.
     """
 
     name: str
@@ -59,11 +59,11 @@ class Unit:
     name : unique in its network.
     kind : one of :data:`KINDS`.
     inputs, outputs : names of FIFOs, in the order that the kind gives them.
-    values : its whole numbers by name; what is absent is the machine's, or does not apply.
+    values : its integers by name; absent ones are the machine's, or do not apply.
     dims : of a reader, the sizes of the stream, outermost first.
     base : of a reader or writer, the byte address of its first entry; None: the machine's.
     messages, times : of a source, the messages and the first cycle in which each is offered.
-    function : of a map, what it computes, for tables: ``product`` marks units of the product rate.
+    function : of a map, what it computes, for tables; ``product`` marks units of the product rate.
     """
 
     name: str

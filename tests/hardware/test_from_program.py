@@ -160,7 +160,7 @@ def test_blocks_cannot_be_turned_on_chip():
         ab = st.map(st.fn.matmul, a, b, label="first")
         cab = st.map(st.fn.matmul, c, ab, label="second")
         st.linear_store(cab, "out")
-    with pytest.raises(LoweringError, match="'second' takes what was computed on chip in another"):
+    with pytest.raises(LoweringError, match="'second' takes a result computed on chip in another"):
         network_of(program)
 
 
@@ -227,7 +227,7 @@ def test_a_load_in_columns_meets_none_in_rows():
         x, y, z = (st.linear_load(f32(32, 32), (32, 32), label=name) for name in "xyz")
         st.linear_store(st.map(st.fn.matmul, y, x), "product")
         st.linear_store(st.map(st.fn.add, x, z, label="sum"), "sum")
-    with pytest.raises(LoweringError, match="'sum' has operands whose blocks come row by row"):
+    with pytest.raises(LoweringError, match="'sum' mixes operands whose blocks come row by row"):
         network_of(program)
 
 

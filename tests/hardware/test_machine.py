@@ -31,7 +31,7 @@ def test_the_default_is_the_hdl() -> None:
         ("memory.arbiter", "round", "rotating"),
         ("memory.potner", 1, "memory.pointer"),
         ("dram.high_watermark", 5, "low_watermark"),
-        ("dram.clock_ghz", 2.0, "dram.clock_ghz: has an effect beside"),
+        ("dram.clock_ghz", 2.0, "dram.clock_ghz: has an effect only together"),
     ],
 )
 def test_wrong_values_are_refused(key: str, value: object, words: str) -> None:
