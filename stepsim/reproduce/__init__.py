@@ -1,4 +1,4 @@
-"""The figures of the STeP paper again: runs, comparison, headline ratios, pictures, report."""
+"""Reproduction of the STeP paper's figures: runs, comparison, headline ratios, plots, report."""
 
 from stepsim.deferred import door
 

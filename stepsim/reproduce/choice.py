@@ -1,4 +1,4 @@
-"""Which figures are asked for: those of the paper by number, and those of a user's file."""
+"""Selection of figures: those of the paper by number, and those of a user's file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from stepsim.workloads import CONFIGS, parameter_problems, read_module, user_cod
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A figure that is asked for; small, and the same in every process.
+    """A selected figure; small, and equal in every process.
 
     Attributes
     ----------
     number : of the figure.
-    file, digest : path and SHA-256 of the user's file that holds it; empty for those of the paper.
+    file, digest : path and SHA-256 of the user's file that defines it; empty for the paper's.
     """
 
     number: str
@@ -36,12 +36,12 @@ class Chosen:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is a user's."""
+        """Whether the figure comes from a user's file."""
         return bool(self.file)
 
     @property
     def figure(self) -> Figure:
-        """What the figure is.
+        """The definition of the figure.
 
         Raises
         ------
@@ -52,14 +52,14 @@ class Chosen:
             return FIGURES[self.number]
         module, digest = read_module(Path(self.file))
         if digest != self.digest:
-            raise ArgError(f"{self.file}: has changed since it was read first; start again")
+            raise ArgError(f"{self.file}: has changed since it was first read; start again")
         return next(f for f in _figures(module) if f.number == self.number)
 
     @contextmanager
     def user_code(self, part: str) -> Iterator[None]:
-        """Code of a file may raise anything; ours must not, and is not hidden if it does.
+        """Run code that may raise: a user's file may raise anything; errors in ours are not hidden.
 
-        ``part`` says which code of the figure it is, for the message.
+        ``part`` names the part of the figure's code, for the message.
         """
         if self.file:
             where = f"{Path(self.file).name}: figure {self.number}, {part}"
@@ -69,11 +69,11 @@ class Chosen:
             yield
 
     def points(self) -> list[Point]:
-        """The points of the figure; those of a user's are checked as far as can be without running.
+        """The points of the figure; a user's points are checked as far as possible without running.
 
         Raises
         ------
-        ArgError : a point is not one of this figure, is there twice, or cannot be run.
+        ArgError : a point belongs to another figure, occurs twice, or cannot be run.
         UserCodeError : the figure raises.
         """
         if not self.file:
@@ -89,11 +89,11 @@ class Chosen:
                 raise ArgError(f"{where}: expected points, found {type(point).__name__}")
             if point.figure != self.number:
                 raise ArgError(
-                    f"{where}: point {point.point_id} is one of figure {point.figure!r}; give it "
+                    f"{where}: point {point.point_id} belongs to figure {point.figure!r}; give it "
                     "the number of its own figure"
                 )
             if any(point.point_id == other.point_id for other in found):
-                raise ArgError(f"{where}: holds two points {point.point_id}; rename one")
+                raise ArgError(f"{where}: has two points {point.point_id}; rename one")
             run = replace(point.run, folder=str(Path(self.file).parent))
             found.append(replace(point, run=run))
         for point in found:
@@ -109,11 +109,11 @@ class Chosen:
         return found
 
     def schema(self, points: Iterable[Point], *, compared: bool) -> pa.Schema:
-        """Columns of its table; those that compare are of the paper's figures only.
+        """Columns of its table; only figures of the paper have columns of comparison.
 
         Raises
         ------
-        ArgError : workloads of a user's figure have parameters of one name and several types.
+        ArgError : workloads of a user's figure have parameters of one name and different types.
         """
         if not self.file:
             return points_schema(compared)
@@ -131,13 +131,13 @@ class Chosen:
 
 
 def choose_figures(names: Iterable[str]) -> list[Chosen]:
-    """Figures of the paper by number, in its order, each once, then those of files.
+    """Figures of the paper by number, in the paper's order, each once, then those of files.
 
-    ``all`` stands for every figure of the paper, the path of a Python file for all that it holds.
+    ``all`` selects every figure of the paper, and the path of a Python file all figures in it.
 
     Raises
     ------
-    ArgError : a figure is not known, none is named, or two have one number.
+    ArgError : a figure is unknown, none is named, or two have the same number.
     WorkloadError : a file cannot be read.
     UserCodeError : a file raises when it is read.
     """
@@ -150,7 +150,7 @@ def choose_figures(names: Iterable[str]) -> list[Chosen]:
     if unknown or not given:
         found = f"found {unknown[0]!r}" if unknown else "found none"
         raise ArgError(
-            f"figures: expected some of {', '.join(FIGURES)}, or 'all', or a file FILE.py with "
+            f"figures: expected one or more of {', '.join(FIGURES)}, 'all', or a file FILE.py with "
             f"figures of your own, {found}"
         )
     chosen = [Chosen(figure) for figure in FIGURES if figure in asked or "all" in asked]
@@ -161,7 +161,7 @@ def choose_figures(names: Iterable[str]) -> list[Chosen]:
         figures = _figures(module)
         if not figures:
             raise ArgError(
-                f"{file}: holds no Figure; make one at the top of the file, as in FIGURE = "
+                f"{file}: has no Figure; define one at the top level of the file, as in FIGURE = "
                 "Figure('1', points=points, draw=draw)"
             )
         for figure in figures:
@@ -182,13 +182,13 @@ def choose_figures(names: Iterable[str]) -> list[Chosen]:
 
 
 def _figures(module: object) -> list[Figure]:
-    """The different figures of a module, under whatever names."""
+    """The distinct figures of a module, under any names."""
     found = [one for one in vars(module).values() if isinstance(one, Figure)]
     return list({id(one): one for one in found}.values())
 
 
 def _check(point: Point) -> None:
-    """Refuse what cannot be run: unknown workload, machine, trace or parameter, or a bad value."""
+    """Reject a run with an unknown workload, machine, trace or parameter, or an invalid value."""
     run = point.run
     workload = source_of(run).load()
     if run.level not in LEVELS:

@@ -1,4 +1,4 @@
-"""Headlines as rows of a table: ours, as printed, and as the published data give them."""
+"""Headlines as rows of a table: ours, as printed, and recomputed from the published data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepsim.reproduce.published import Published
 
 
 def quoted_numbers(text: str) -> list[float]:
-    """The numbers of an entry: ``1.14-1.26`` is two, what is in parentheses is left out."""
+    """The numbers of an entry: ``1.14-1.26`` has two; text in parentheses is ignored."""
     plain = re.sub(r"\(.*?\)", "", text)
     return [float(number) for number in re.findall(r"(?<![\d.])[-+]?\d+(?:\.\d+)?", plain)]
 
@@ -24,14 +24,14 @@ def headline_rows(
     *,
     whole: bool,
 ) -> list[dict[str, Any]]:
-    """One row for each of the headlines whose numbers are all there.
+    """One row for each headline whose numbers are all available.
 
-    Columns are those of ``HEADLINES_SCHEMA``; without published values, only ours. ``whole`` says
-    that the rows are those of all figures that headlines may be about.
+    Columns are those of ``HEADLINES_SCHEMA``; without published values, only ours. With ``whole``
+    the rows are those of all figures that headlines may refer to.
 
     Raises
     ------
-    ArgError : the rows are whole, and a headline names a point that is not among them.
+    ArgError : the rows are ``whole``, and a headline names a point that is not among them.
     """
     numbers = Numbers(rows)
     printed = {(h.figure, h.claim): h for h in (published.headlines if published else ())}

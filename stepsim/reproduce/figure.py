@@ -1,4 +1,4 @@
-"""What a figure is: its points, how it is drawn, and the numbers that the paper draws from it."""
+"""Definition of a figure: its points, how it is drawn, and the headlines that follow from it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Rows = Sequence[Mapping[str, Any]]
 class Ratio(NamedTuple):
     """The normalized value of points: cycles of one series over those of another.
 
-    The points compared have other series and the same values of ``same``, which are fields of
-    their runs or parameters.
+    The compared points differ in their series and agree in ``same``, which are fields of their
+    runs or parameters.
 
     Attributes
     ----------
     over : series of the numerator.
-    of : series of the denominator; None for the point's own.
+    of : series of the denominator; None for the point's own series.
     meaning : in words, for the table.
     """
 
@@ -46,17 +46,17 @@ class Figure:
 
     Attributes
     ----------
-    number : in the paper, or any word; names of its files and commands have it.
+    number : number in the paper, or any word; its files and commands are named after it.
     points : its points, in the order of its table. Published values are found for them by the
         settings of their runs, in rows of the shipped table that name the figure.
-    draw : a picture from the rows of its table.
+    draw : makes a picture from the rows of its table.
     headlines : numbers that are recomputed from its points, each found in the shipped table by
         figure and claim.
-    ratio : of figures that show normalized values.
-    columns : columns that a terminal shows besides cycles and ratios.
-    beside : further columns of a point from what is published, as pairs of name and value.
-    summary : rows below those of the points, from them and what is published.
-    remarks : sentences on the rows, for reports.
+    ratio : normalization of figures that show normalized values.
+    columns : columns that a terminal shows in addition to cycles and ratios.
+    beside : additional columns of a point from the published data, as pairs of name and value.
+    summary : rows below those of the points, made from them and the published data.
+    remarks : sentences about the rows, for reports.
     """
 
     number: str
@@ -81,6 +81,6 @@ def countings(rows: Rows) -> str:
 
 
 def values(rows: Iterable[Mapping[str, Any]], column: str, scale: float = 1) -> list[float]:
-    """A column over a scale, nan where it is null or absent."""
+    """A column divided by a scale; nan where it is null or absent."""
     found = (row.get(column) for row in rows)
     return [float("nan") if value is None else value / scale for value in found]

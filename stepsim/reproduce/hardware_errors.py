@@ -1,6 +1,6 @@
-"""How far models are from the hardware of figure 8: the ladder to it, and what small changes do.
+"""Errors of models against the hardware of figure 8: the ladder to it, and small changes.
 
-What others found is shipped as ``hardware_errors.csv`` beside this file, every row with its source.
+Errors found by others are in ``hardware_errors.csv`` next to this file, each row with its source.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from stepsim.reproduce.published import HardwareRow
 from stepsim.reproduce.runs import Outcome
 
 _TURN: Final = "turn"
-"""Kind of the models that are the hardware with the first turn at another port."""
+"""Kind of the models of the hardware with the first turn at another port."""
 
 
 class Errors(NamedTuple):
-    """Relative errors of cycles, in percent: mean and largest of absolute ones, and mean."""
+    """Relative errors of cycles in percent: mean and largest absolute errors, and signed mean."""
 
     mean: float
     worst: float
@@ -38,10 +38,10 @@ class Model:
     ----------
     kind : ``ladder``, ``turn`` or ``change``.
     step : name of a step of the ladder; empty for others.
-    words : what it is.
-    level, machine, changes : what is run.
-    mean, worst, bias : as the source gives them, in percent; empty where it does not.
-    source : where these are from.
+    words : its description.
+    level, machine, changes : the run.
+    mean, worst, bias : as stated by the source, in percent; empty where it does not state them.
+    source : origin of these numbers.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class Model:
     source: str
 
     def run(self, tiling: tuple[int, int]) -> Run:
-        """The layer with these rows and inner columns per tile."""
+        """The layer with the given rows and inner columns per tile."""
         return layer_run(*tiling, machine=self.machine, level=self.level, changes=self.changes)
 
 
@@ -83,14 +83,14 @@ def _changes(text: str) -> dict[str, int]:
 def errors_of(
     model: Model, measured: Mapping[tuple[int, int], HardwareRow], outcomes: Mapping[Run, Outcome]
 ) -> Errors:
-    """Errors of a model against the cycles of the hardware, over all tilings that have some."""
+    """Errors of a model against hardware cycles, over all tilings with known cycles."""
     return _summed(_relative([model], measured, outcomes))
 
 
 def noise(
     measured: Mapping[tuple[int, int], HardwareRow], outcomes: Mapping[Run, Outcome]
 ) -> Errors:
-    """What one turn of the arbiter at the start does: over all ports but the first, and tilings."""
+    """Effect of the arbiter's first turn: errors over all ports but the first, and all tilings."""
     turns = [model for model in models() if model.kind == _TURN]
     return _summed(_relative(turns, measured, outcomes))
 

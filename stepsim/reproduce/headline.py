@@ -1,4 +1,4 @@
-"""Headline numbers: each a function of the points that it is made of, by name."""
+"""Headline numbers: each a function of the named points that it is computed from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from stepsim.errors import did_you_mean
 
 _LISTED = 40
-"""Names that a message lists."""
+"""Largest number of names that a message lists."""
 
 
 class MissingNumber(LookupError):
@@ -18,7 +18,7 @@ class MissingNumber(LookupError):
 
 
 class UnknownName(MissingNumber):
-    """A name that none of the rows has; the text lists those that are there."""
+    """A name that does not occur in any row; the text lists the known names."""
 
 
 class Numbers:
@@ -34,7 +34,7 @@ class Numbers:
         Raises
         ------
         UnknownName : there is no such point, or no such column.
-        MissingNumber : there is no value, for example of a run that failed.
+        MissingNumber : the value is missing, for example because the run failed.
         """
         if point not in self._rows:
             raise UnknownName(_unknown("point", point, self._rows))
@@ -53,15 +53,15 @@ class Numbers:
         return self.of(point, "onchip_bytes")
 
     def speedup(self, over: str, point: str) -> float:
-        """Cycles of ``over`` for each of ``point``."""
+        """Cycles of ``over`` divided by those of ``point``."""
         return self.cycles(over) / self.cycles(point)
 
     def saving(self, over: str, point: str, column: str = "onchip_bytes") -> float:
-        """Bytes of ``over`` for each of ``point``."""
+        """Bytes of ``over`` divided by those of ``point``."""
         return self.of(over, column) / self.of(point, column)
 
     def hardware(self, prefix: str = "") -> tuple[list[float], list[float]]:
-        """Cycles of points that have hardware cycles, and those; of names that begin so."""
+        """Simulated and hardware cycles of the points with a prefix that have hardware cycles."""
         known = [
             name
             for name, row in self._rows.items()
@@ -87,12 +87,12 @@ class Headline:
 
     Attributes
     ----------
-    figure, claim : as in the table of headlines, which is joined by them.
-    value : one number or several from the points. Raises MissingNumber.
-    excess : the numbers are percentages above 100; deviations are those of the whole.
-    note : what keeps ours from being comparable.
-    same_points : how the names of its points begin, where what is published is recomputed over
-        those with hardware cycles, since the value of the table is over more.
+    figure, claim : the keys of its row in the table of headlines.
+    value : computes one or more numbers from the points. Raises MissingNumber.
+    excess : the numbers are percentages above 100; deviations are relative to the whole.
+    note : why ours is not comparable.
+    same_points : prefix of the names of its points, where the published value is recomputed over
+        those with hardware cycles, since the value of the table covers more points.
     """
 
     figure: str
@@ -128,7 +128,7 @@ def mean_error(ours: Sequence[float], reference: Sequence[float]) -> float:
 
 
 def ratio(figure: str, claim: str, value: Callable[[Numbers], float], **more: Any) -> Headline:
-    """A single number; a ratio unless ``unit`` says otherwise. ``more`` are fields of Headline."""
+    """A single number, by default a ratio. ``more`` are fields of Headline."""
     unit = more.pop("unit", "x")
     return Headline(figure, claim, unit, lambda n: (value(n),), **more)
 
@@ -142,7 +142,7 @@ def excess(figure: str, claim: str, point: str, over: str, note: str = "") -> He
 
 
 def share(figure: str, claim: str, column: str, point: str, over: str, note: str = "") -> Headline:
-    """Percentage by which ``point`` has less than ``over``."""
+    """Percentage by which ``point`` is below ``over``."""
     return ratio(
         figure, claim, lambda n: 100 * (1 - n.of(point, column) / n.of(over, column)),
         unit="%", note=note,

@@ -27,7 +27,7 @@ def own_trace(run: Run, name: str) -> Path:
 
     Raises
     ------
-    TraceError : there is no such file, or the data set is not fetched.
+    TraceError : there is no such file, or the data set has not been fetched.
     """
     near = Path(run.folder, name)
     found = near if near.is_file() else locate(name)
@@ -38,17 +38,17 @@ def own_trace(run: Run, name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Where the traces of the paper's runs come from; runs of a user name theirs themselves.
+    """The source of the traces of the paper's runs; a user's runs name their own.
 
     Attributes
     ----------
-    folder : holds a folder ``traces``; None for synthetic traces.
+    folder : contains a folder ``traces``; None for synthetic traces.
     """
 
     folder: Path | None = None
 
     def missing(self, run: Run) -> list[Path]:
-        """Recorded files of a run that are not there."""
+        """Recorded files of a run that are missing."""
         if self.folder is None or run.folder:
             return []
         names = [name for name in (run.routing, run.lengths) if name]
@@ -61,7 +61,7 @@ class Inputs:
         return self.folder / "traces" / name
 
     def data(self, run: Run, workload: type[Workload]) -> Data:
-        """What a run is fed with.
+        """The inputs of a run.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Inputs:
             routing=self.routing(run, workload) if run.routing else None,
             kv_lengths=None if lengths is None else lengths[: run.batch],
             rows=run.batch or None,
-            # Published settings of the paper's runs are those of the batch, not of its trace.
+            # The published settings of a run depend on the batch, not on its trace.
             whole=None if lengths is None or not run.folder else len(lengths),
         )
 
@@ -90,7 +90,7 @@ class Inputs:
                 own_trace(run, run.routing), experts=experts, k=k, layer=run.layer, step=run.step,
                 tokens=run.batch, window=None if run.batch is None else 0,
             ).experts  # fmt: skip
-        # The paper's workloads know their experts, and its runs their batch.
+        # The paper's workloads define their experts, and its runs their batch.
         assert experts is not None
         assert k is not None
         assert run.batch is not None
@@ -100,13 +100,13 @@ class Inputs:
         table = read_routing(path, experts=experts, k=k)
         if table.tokens != run.batch:
             raise TraceError(
-                f"{path}: the routing has {table.tokens} tokens, expected the {run.batch} of the "
-                "published runs; put the file of that batch in its place"
+                f"{path}: the routing has {table.tokens} tokens, expected {run.batch} as in the "
+                "published runs; replace the file by that of this batch"
             )
         return table.experts
 
     def lengths(self, run: Run) -> npt.NDArray[np.int64]:
-        """KV-cache lengths of all requests of the window, of which a run serves the first.
+        """KV-cache lengths of all requests of the window; a run serves the first ones.
 
         Raises
         ------

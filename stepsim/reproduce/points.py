@@ -1,4 +1,4 @@
-"""What is simulated: the settings of a run, and the points of figures that show it."""
+"""The settings of a run, and the points of figures that show it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Final
 from stepsim.errors import ArgError
 
 LEVELS: Final = ("tile", "hardware")
-"""What may be simulated: operators on logical tiles, or the hardware units they are made of."""
+"""Levels of simulation: operators on logical tiles, or their hardware units."""
 
 
 class Settings(Mapping[str, Any]):
-    """Values by name that do not change and can be told apart; lists become tuples.
+    """Values by name as immutable, hashable pairs; lists become tuples.
 
     Raises
     ------
-    ArgError : a value can change.
+    ArgError : a value is mutable.
     """
 
     __slots__ = ("_values",)
@@ -59,19 +59,19 @@ class Run:
     Attributes
     ----------
     workload : name of a workload, or file and name as in ``gemm.py:gemm``.
-    parameters : those of the workload that are given.
-    batch : the first tokens or requests of the traces; None takes all of them.
+    parameters : the given parameters of the workload.
+    batch : number of first tokens or requests of the traces; None takes all of them.
     routing, lengths : traces of expert choices and of KV-cache lengths: a file or a data set.
-    layer, step : which part of the routing.
+    layer, step : the part of the routing to use.
     machine : name or file.
-    level : ``tile``, or ``hardware`` for the units that the operators are made of; ``machine`` and
+    level : ``tile``, or ``hardware`` for the hardware units of the operators; ``machine`` and
         ``changes`` are then those of a machine of the hardware level.
-    changes : values of the machine by dotted key, as ``{"hbm.channels": 16}``.
+    changes : values of the machine by dotted key, such as ``{"hbm.channels": 16}``.
     config : ``published`` takes parameters that are not given from the published experiment.
-    counting : how bytes and FLOPs are counted: ``executed``, ``published`` or ``paper``; when not
-        given, ``published`` with published parameters and else ``executed``.
-    folder : where relative paths start: that of the file that holds the figure. The figures of the
-        paper have none: their traces are below the folder of recorded ones, or synthetic.
+    counting : how bytes and FLOPs are counted: ``executed``, ``published`` or ``paper``; by
+        default ``published`` with published parameters, else ``executed``.
+    folder : base of relative paths: the folder of the figure's file. It is empty for figures of the
+        paper, whose traces are in the folder of recorded ones, or synthetic.
     """
 
     workload: str
@@ -93,9 +93,9 @@ class Run:
             object.__setattr__(self, name, Settings(getattr(self, name)))
 
     def with_slack(self, cycles: int) -> Run:
-        """The run on a machine with this closure slack; 0 is that of the machine itself.
+        """The run on a machine with this closure slack; 0 keeps that of the machine.
 
-        At the hardware level no end of a stream is ambiguous, and a run stays as it is.
+        At the hardware level the ends of streams are never ambiguous, so the run is unchanged.
         """
         if not cycles or self.level == "hardware":
             return self
@@ -109,7 +109,7 @@ class Point:
     Attributes
     ----------
     point_id : unique name; figures of the paper that show the same run share it.
-    series : what the point belongs to in the figure, e.g. ``static`` or ``coarse``.
+    series : series of the figure that the point belongs to, e.g. ``static`` or ``coarse``.
     kv_class : spread of the KV lengths: low, med or high.
     """
 

@@ -1,11 +1,11 @@
-"""Worker processes for runs of figures, and the engines that they find in the cache."""
+"""Worker processes for runs of figures, and the compiled engines that they load."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
-# Loaded by the first run with assumptions: here, so that forked processes have it.
+# The first run with assumptions loads this module; import it here so forked processes have it.
 import stepsim.simulation.outcome.assumptions  # noqa: F401
 from stepsim.kernels import engine_of, run_hardware
 from stepsim.processes import Pool, pool_of
@@ -13,7 +13,7 @@ from stepsim.simulation import ensure_compiled
 
 
 def workers(jobs: int, *, fork: bool = False) -> AbstractContextManager[Pool]:
-    """``jobs`` processes that make runs, as of `stepsim.processes.pool_of`.
+    """``jobs`` processes that make runs, as `stepsim.processes.pool_of`.
 
     Raises
     ------
@@ -23,11 +23,11 @@ def workers(jobs: int, *, fork: bool = False) -> AbstractContextManager[Pool]:
 
 
 def make_ready(pool: Pool, models: Iterable[str] = (), *, hardware: bool = False) -> None:
-    """Compile engines if they are not on disk, from where every process loads them.
+    """Compile the engines that are not yet on disk, where every process loads them.
 
     Parameters
     ----------
-    models : of memories that runs use, some of which have an engine of their own.
+    models : memory models of the runs, some of which have a separate engine.
     hardware : whether there are runs at the hardware level.
     """
     if pool.jobs > 1:

@@ -1,7 +1,7 @@
 """The published values: points, canonical cycles, hardware, headlines, each row with its source.
 
-They are shipped as ``published.csv`` beside this file. Its rows are points and headlines; the
-columns of points keep the words of the publications.
+They are in ``published.csv`` next to this file. Its rows are points and headlines; the columns of
+points use the terms of the publications.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _MODELS: Final = {
 _MACHINES: Final = ("sda-1024", "sda-hdl")
 
 _HARDWARE: Final = "f8_hdl_"
-"""How the names of the points begin that the plotted figure 8 gives for the hardware."""
+"""Prefix of the names of the hardware points plotted in figure 8."""
 
 
 class RunKey(NamedTuple):
-    """What tells published runs apart, in the words of their table.
+    """The identity of a published run, in the terms of its table.
 
-    ``tile`` counts rows; attention has none. ``fifo_depth`` is None for decoders, whose depth is
-    not published. ``machine`` is empty for those of the publications, on which all rows of the
-    table ran; a run of ours on another machine, or at another level, is none of them.
+    ``tile`` counts rows; it is empty for attention. ``fifo_depth`` is None for decoders, whose
+    depth is not published. ``machine`` is empty for the machines of the publications, on which all
+    rows of the table ran; a run on another machine, or at another level, is not a published run.
     """
 
     model: str
@@ -49,7 +49,7 @@ class RunKey(NamedTuple):
 
 
 def run_key(run: Run) -> RunKey:
-    """Identity of a run among the published ones, which know neither slack nor reserved tokens."""
+    """Identity of a run among the published ones, which have neither slack nor reserved tokens."""
     given, decoder = run.parameters, run.workload == "decoder"
     return RunKey(
         model=given.get("model", run.workload),
@@ -66,13 +66,13 @@ def run_key(run: Run) -> RunKey:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A published point. Values are None where the table has none.
+    """A published point. Values are None where the table has no entry.
 
     Attributes
     ----------
     figures : figures that plot it.
     archived : an earlier run, not the plotted one.
-    key : which run it is; None when it is none of ours.
+    key : the identity of its run; None if it is not one of our runs.
     compute_utilization, bandwidth_utilization : fractions, two decimals of a percent.
     ratio : normalized value of the figures that show ratios only.
     mean_of : batch, spread and strategy, of a point that is a mean over traces.
@@ -115,7 +115,7 @@ class HeadlineRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Everything that is published.
+    """All published values.
 
     Attributes
     ----------
@@ -141,14 +141,14 @@ class Published:
 
 
 def table_rows(kind: str) -> list[dict[str, str]]:
-    """Rows of the shipped table as they stand there: those of ``point`` or of ``headline``."""
+    """Unconverted rows of the shipped table, of kind ``point`` or ``headline``."""
     text = resources.files("stepsim.reproduce").joinpath("published.csv").read_text("utf-8")
     return [row for row in csv.DictReader(text.splitlines(), strict=True) if row["row"] == kind]
 
 
 @cache
 def published() -> Published:
-    """Everything that the shipped table holds."""
+    """The contents of the shipped table."""
     points = table_rows("point")
     canonical = {p["point_id"]: _whole(p["canonical_cycles"]) for p in points}
     return Published(
@@ -215,7 +215,7 @@ def _headline_row(row: Mapping[str, str]) -> HeadlineRow:
 
 
 def _batch(row: Mapping[str, str]) -> int:
-    """Rows or requests; micro-batches are added up."""
+    """Rows or requests; micro-batches are summed."""
     return sum(int(part) for part in row["batch"].split("+"))
 
 

@@ -49,29 +49,28 @@ def reproduce(
     closure_slack: int = 0,
     notice: Notice = lambda text: None,
 ) -> Reproduction:
-    """Simulate every point of some figures, compare, draw and write it all into a folder.
+    """Simulate every point of some figures, compare and draw them, and write the results.
 
-    Figures of a user's file name their traces themselves and are not compared.
+    Figures of a user's file name their own traces and are not compared.
 
-    Each figure gets a Parquet and a CSV table, a PNG and an SVG picture; ``headlines`` is a table
-    of its own, and ``report.md`` shows everything.
+    Each figure gets a Parquet and a CSV table, a PNG and an SVG picture; ``headlines`` is a
+    separate table, and ``report.md`` shows everything.
 
     Parameters
     ----------
-    figures : numbers, ``all`` for those of the paper, or Python files that hold a `Figure` each or
-        several.
-    data : folder of recorded traces, with which the runs are compared with what is published;
-        synthetic traces when not given. Figures that take no traces, as 8, need none for that.
-    fetch : take the recorded traces from the data folder of `stepsim.data`, and fetch what is
-        missing there.
-    jobs : processes. No number depends on it.
-    pool : processes that are there, in place of as many new ones as ``jobs`` says.
+    figures : numbers, ``all`` for those of the paper, or Python files with one or more `Figure`
+        objects.
+    data : folder of recorded traces; runs on them are compared with published values. By default
+        traces are synthetic. Figures without traces, such as 8, are always compared.
+    fetch : take the recorded traces from the data folder of `stepsim.data`, and fetch missing ones.
+    jobs : number of processes. Results do not depend on it.
+    pool : existing processes, in place of ``jobs`` new ones.
     closure_slack : of the machines; 0 is canonical.
-    notice : hears what is going on.
+    notice : called with progress messages.
 
     Raises
     ------
-    ArgError : a figure is not known or cannot be run, ``jobs`` is below 1, both ``data`` and
+    ArgError : a figure is unknown or cannot be run, ``jobs`` is below 1, both ``data`` and
         ``fetch`` are given, or one of them without a figure of the paper.
     UserCodeError : the file of a figure raises.
     DataError : a trace cannot be fetched.
@@ -89,8 +88,8 @@ def reproduce(
     require_matplotlib()
     if (data is not None or fetch) and all(one.is_own for one in chosen):
         raise ArgError(
-            "--data and --fetch are for figures of the paper; figures of your own name their "
-            "traces themselves, leave it out"
+            "--data and --fetch apply only to figures of the paper; figures of your own name "
+            "their traces themselves: leave it out"
         )
     points = {one: _points(one, closure_slack) for one in chosen}
     runs = [p.run for ps in points.values() for p in ps]
@@ -111,7 +110,7 @@ def reproduce(
         one: point_rows(one.figure, ps, outcomes, None if one.is_own else known)
         for one, ps in points.items()
     }
-    # Before code of a figure sees them: if it raises, what was simulated is kept.
+    # Written before a figure's own code runs: if it raises, the simulated results are kept.
     for one, table in tables.items():
         table.write(rows[one], one)
     for one, own in rows.items():
@@ -146,7 +145,7 @@ def reproduce(
 
 
 def _is_compared(points: Mapping[Chosen, Sequence[Point]], inputs: Inputs) -> bool:
-    """Whether runs of the paper are those that were published: on recorded traces, or on none."""
+    """Whether runs of the paper are the published ones: on recorded traces, or without traces."""
     paper = [p.run for one, ps in points.items() if not one.is_own for p in ps]
     if inputs.folder is not None:
         return True
@@ -154,7 +153,7 @@ def _is_compared(points: Mapping[Chosen, Sequence[Point]], inputs: Inputs) -> bo
 
 
 def check_inputs(data: Path | None, runs: Iterable[Run]) -> Inputs:
-    """The traces of a folder, all of them there; synthetic ones without a folder.
+    """The traces of a folder, checked to be complete; synthetic ones without a folder.
 
     Raises
     ------
@@ -162,12 +161,12 @@ def check_inputs(data: Path | None, runs: Iterable[Run]) -> Inputs:
     """
     inputs = Inputs(data)
     if data is not None and not data.is_dir():
-        raise TraceError(f"{data}: is not a folder; name one with a folder of recorded traces")
+        raise TraceError(f"{data}: is not a folder; name a folder of recorded traces")
     missing = list(dict.fromkeys(path for run in runs for path in inputs.missing(run)))
     if missing:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         raise TraceError(
-            f"{missing[0]}: is missing{more}; the figures asked for need it. Restore it, ask for "
+            f"{missing[0]}: is missing{more}; the selected figures need it. Restore it, select "
             "other figures, leave --data out to run on synthetic traces, or fetch the recorded "
             "ones with --fetch"
         )
@@ -184,7 +183,7 @@ def fetch_inputs(data: Path | None, runs: Iterable[Run], notice: Notice) -> Inpu
     OutputError : the data folder cannot be written.
     """
     if data is not None:
-        raise ArgError("--data and --fetch both say where the traces are; leave one out")
+        raise ArgError("--data and --fetch both name the source of the traces; leave one out")
     names = {name for run in runs for name in (run.routing, run.lengths)}
     fetch_datasets([d for d in datasets().values() if d.file in names], notice=notice)
     return Inputs(data_folder())
@@ -193,7 +192,7 @@ def fetch_inputs(data: Path | None, runs: Iterable[Run], notice: Notice) -> Inpu
 def make_runs(
     pool: Pool, runs: Iterable[Run], inputs: Inputs, notice: Notice
 ) -> dict[Run, Outcome]:
-    """Outcomes of all different runs, longest ones started first."""
+    """Outcomes of all distinct runs; the longest start first."""
     different = sorted(dict.fromkeys(runs), key=lambda run: -weight_of(run))
     ended: list[Run] = []
 
@@ -225,7 +224,7 @@ def _remarks(chosen: Chosen, rows: Sequence[Row]) -> list[str]:
 
 
 def _headlines(rows: Mapping[Chosen, Sequence[Row]], known: Published | None) -> list[Row]:
-    """Those of the paper from the points of all its figures, those of a user from the figure's."""
+    """Headlines: the paper's from the points of all its figures, a user's from the figure's own."""
     paper = [row for one, found in rows.items() if not one.is_own for row in found]
     whole = {one.number for one in rows if not one.is_own} == set(FIGURES)
     table = headline_rows(paper, known, headlines(), whole=whole) if paper else []
@@ -277,7 +276,7 @@ class _Table:
 def _arrow(
     rows: Sequence[Row], schema: pa.Schema, source: Mapping[str, str] | None = None
 ) -> pa.Table:
-    """Rows with their provenance, to which ``source`` adds the file of a figure."""
+    """Rows with their provenance; ``source`` adds the file of a figure to it."""
     machines = {row["machine_json"]: None for row in rows if row.get("machine_json")}
     provenance: dict[str, Any] = {
         "stepsim": __version__,

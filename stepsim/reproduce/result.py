@@ -1,4 +1,4 @@
-"""What was reproduced: rows, headlines, times."""
+"""The results of a reproduction: rows, headlines, times."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from stepsim.reproduce.figure import Row
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was reproduced.
+    """The results of a reproduction.
 
     Attributes
     ----------
     figures : rows of each figure, by number.
-    chosen : what these figures are, by number.
-    remarks : sentences on the rows of each figure.
+    chosen : the selected figures, by number.
+    remarks : sentences about the rows of each figure.
     headlines : rows of the table of headlines.
-    seconds : time of the runs of each figure, in one process; figures that share a run both count
-        it.
-    elapsed : seconds that it all took, with ``jobs`` processes.
-    runs : number of different runs.
+    seconds : time of the runs of each figure, in one process; figures that share a run all
+        count it.
+    elapsed : total seconds, with ``jobs`` processes.
+    runs : number of distinct runs.
     compared : whether published values were available for the figures of the paper.
     problems : runs that did not succeed, with the reason.
     """

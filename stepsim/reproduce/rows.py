@@ -1,4 +1,4 @@
-"""Rows of a figure's table: a run's settings and numbers, and the published ones beside them."""
+"""Rows of a figure's table: a run's settings and numbers, with the published ones."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def point_rows(
 
     Columns are those of :func:`~stepsim.reproduce.schema.points_schema` and, for runs of a user,
     of :func:`~stepsim.reproduce.schema.own_schema`; absent ones are null. ``published`` is None
-    where nothing is compared.
+    for no comparison.
 
     Raises
     ------
-    ArgError : a point has no other to make its ratio with.
+    ArgError : a point has no counterpart for its ratio.
     """
     rows = []
     for point in points:
@@ -86,7 +86,7 @@ def _ours(point: Point, outcome: Outcome, *, recorded: bool) -> Row:
 
 
 def _of_the_paper(settings: Mapping[str, Any]) -> Row:
-    """The columns that all figures of the paper have, whatever a workload calls its parameters."""
+    """The columns common to all figures of the paper, independent of the workload's parameters."""
     found = {name: settings.get(name) for name in PARAMETERS}
     if "expert_regions" in settings:
         found["regions"] = settings["expert_regions"]
@@ -102,7 +102,7 @@ def _ratio(
         return [run.parameters.get(name, getattr(run, name, None)) for name in ratio.same]
 
     def cycles(series: str) -> int:
-        """Of the point of a series that is compared with this one."""
+        """Cycles of the point of another series that is compared with this one."""
         for other in points:
             if other.series == series and compared(other.run) == compared(point.run):
                 return outcomes[other.run].cycles

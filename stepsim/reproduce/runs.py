@@ -1,4 +1,4 @@
-"""Make one run: build its program, simulate it, and measure it."""
+"""One run: build its program, simulate it, and measure it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from stepsim.workloads import Data, Source, find_workload, resolve
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run was and what it cost.
+    """Settings and measurements of a run.
 
     Attributes
     ----------
-    settings : parameters and machine, by column, as `stepsim.simulation.Case.describe` says.
+    settings : parameters and machine, by column, as from `stepsim.simulation.Case.describe`.
     measures : columns of `stepsim.results.columns`.
-    wall_seconds : the simulation alone.
-    seconds : building, lowering, simulating and measuring.
-    problem : why a run is not ok, else empty.
+    wall_seconds : time of the simulation alone.
+    seconds : time of building, lowering, simulating and measuring.
+    problem : why a run is not ok; else empty.
     """
 
     status: str
@@ -44,12 +44,12 @@ class Outcome:
 
 
 def source_of(run: Run) -> Source:
-    """Where the workload of a run comes from; raises as `find_workload` does."""
+    """The source of the workload of a run; raises as `find_workload`."""
     return find_workload(run.workload, Path(run.folder))
 
 
 def machine_of(run: Run) -> Machine | hardware.Machine:
-    """The machine of a run, of its level. Raises MachineError."""
+    """The machine of a run, for its level. Raises MachineError."""
     file = Path(run.folder, run.machine)
     named = file if run.folder and file.is_file() else run.machine
     if run.level == "hardware":
@@ -58,7 +58,7 @@ def machine_of(run: Run) -> Machine | hardware.Machine:
 
 
 def weight_of(run: Run) -> float:
-    """Rough cost, to start long runs first: hardware of every expert, and tiles to simulate."""
+    """Rough cost, for starting long runs first: hardware of every expert, and tiles to simulate."""
     source = source_of(run)
     workload, tile = source.load(), run.parameters.get("tile")
     with source.user_code():
@@ -73,7 +73,7 @@ def make(run: Run, inputs: Inputs) -> Outcome:
 
     Raises
     ------
-    ParameterError : parameters do not go together.
+    ParameterError : parameters are inconsistent.
     TraceError : a trace cannot be used.
     UserCodeError : the workload is the user's, and raises.
     """

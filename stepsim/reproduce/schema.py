@@ -1,4 +1,4 @@
-"""Arrow schemas of what is reproduced: columns of the one dictionary, and those of headlines."""
+"""Arrow schemas of reproduced tables: columns of the common dictionary, and of headlines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEASURED: Final = (
     "allocated_flops_per_cycle", "compute_utilization", "bandwidth_utilization",
     "memory_requests", "bus_bytes", "engine_steps",
 )  # fmt: skip
-"""What is measured of a run."""
+"""Measurements of a run."""
 
 _INT, _TEXT = pa.int64(), pa.string()
 
@@ -24,7 +24,7 @@ PARAMETERS: Final = {
     "regions": field("regions", _INT, "regions", "regions that work in parallel"),
     "fifo_depth": field("fifo_depth", _INT, "tokens", "tokens each FIFO holds"),
 }
-"""What runs of the paper differ in, whatever their workload."""
+"""Settings that vary among the paper's runs, independent of the workload."""
 
 LEVEL: Final = field(
     "level", _TEXT, "", "tile: operators on logical tiles; hardware: units on tiles of 16 x 16"
@@ -41,7 +41,7 @@ _OURS: Final = (
 )  # fmt: skip
 
 TIMES: Final = (COLUMNS["wall_seconds"], COLUMNS["seconds"])
-"""Columns that differ from run to run; they are not in the CSV files."""
+"""Columns that vary between repetitions of a run; they are not in the CSV files."""
 
 COMPARED: Final = tuple(
     COLUMNS[name]

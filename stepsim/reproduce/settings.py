@@ -1,4 +1,4 @@
-"""What figures of the STeP paper have in common: models, recorded traces, published settings."""
+"""Common settings of the STeP paper's figures: models, recorded traces, published values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stepsim.workloads import Data, Model, Workload
 MIXTRAL: Final = "mixtral-8x7b"
 QWEN: Final = "qwen3-30b-a3b"
 MODELS: Final = {MIXTRAL: "mixtral", QWEN: "qwen"}
-"""Models of the figures, and what names of points call them."""
+"""Models of the figures, with their short names in point ids."""
 
 MODEL_NAMES: Final = {MIXTRAL: "Mixtral-8x7B", QWEN: "Qwen3-30B-A3B"}
-"""What panels and axes call them."""
+"""Their titles on panels and axes."""
 
 ROUTINGS: Final = {
     (MIXTRAL, 64): "expert_routing/mixtral_b64/008_010.npz",
@@ -58,23 +58,23 @@ ARCHIVED_TRACES: Final = {
     6528: _windows(16, "very high", "1951_3727_3742"),
     8000: _windows(16, "very high", "1884_1501_1516", "1974_1487_1502"),
 }
-"""Windows of no figure, by the tokens reserved for each request."""
+"""Windows outside the figures, by the tokens reserved for each request."""
 
 MEDIAN_TRACE: Final = next(t for t in KV_TRACES if t.first == 4007)
-"""The window whose prefixes figure 15 takes, and that the decoder runs on."""
+"""The window whose prefixes figure 15 uses; the decoder runs on all of it."""
 
 STRATEGIES: Final = {"coarse": "coarse", "interleaved": "interleave", "dynamic": "dynamic"}
-"""Ways of sharing attention, and what names of points call them."""
+"""Ways of sharing attention, with their short names in point ids."""
 
 
 def published_run(workload: str, parameters: Mapping[str, Any], **more: Any) -> Run:
-    """A run of the published experiments; ``more`` are fields of Run, None is not given."""
+    """A run of the published experiments; ``more`` are fields of Run; None means not given."""
     given = {name: value for name, value in parameters.items() if value is not None}
     return Run(workload, given, config="published", counting="published", **more)
 
 
 def published_settings(workload: type[Workload], batch: int, **given: Any) -> Mapping[str, Any]:
-    """Parameters as a published experiment of ``batch`` rows or requests has them."""
+    """Parameters of a published experiment with ``batch`` rows or requests."""
     if "model" in given:
         given["model"] = Model.parse(given["model"])
     return workload.presets(given, Data(rows=batch, whole=batch), "published")

@@ -28,7 +28,7 @@ def test_a_figure_on_synthetic_traces(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["11"], "error: figures: expected some of 8, 9, 10,"),
+        (["11"], "error: figures: expected one or more of 8, 9, 10,"),
         (["8", "--jobs", 0], "error: jobs: expected a whole number from 1, found 0"),
         (["8", "--data", "/nowhere"], "error: /nowhere: is not a folder"),
         (["8", "--closure-slack", -1], "--closure-slack"),

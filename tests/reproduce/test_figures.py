@@ -59,7 +59,7 @@ def test_windows_of_kv_lengths() -> None:
 
 
 def test_unknown_figure() -> None:
-    with pytest.raises(ArgError, match="figure '11' is not known; expected one of 8, 9, 10, 12"):
+    with pytest.raises(ArgError, match="unknown figure '11'; expected one of 8, 9, 10, 12"):
         points_of("11")
 
 
@@ -75,7 +75,7 @@ def test_choice_of_figures(names: list[str], chosen: list[str]) -> None:
 @pytest.mark.parametrize("names", [["16"], ["9", "x"], [""], []])
 def test_no_such_figure(names: list[str]) -> None:
     with pytest.raises(
-        ArgError, match=r"expected some of 8, 9, .* or 'all', or a file FILE.py .*, found"
+        ArgError, match=r"expected one or more of 8, 9, .* 'all', or a file FILE.py .*, found"
     ):
         choose_figures(names)
 

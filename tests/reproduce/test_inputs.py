@@ -60,5 +60,5 @@ def test_recorded_routing_of_another_batch(tmp_path: Path) -> None:
     path = tmp_path / "traces" / run.routing
     path.parent.mkdir(parents=True)
     np.savez(path, data=np.tile([0, 1], (32, 1)))
-    with pytest.raises(TraceError, match="the routing has 32 tokens, expected the 64"):
+    with pytest.raises(TraceError, match="the routing has 32 tokens, expected 64"):
         data_of(run, tmp_path)

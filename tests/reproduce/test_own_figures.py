@@ -145,7 +145,7 @@ def test_published_parameters_are_counted_as_published(
 
 GEMM = 'Run("gemm.py:gemm"'
 WRONG = {
-    "no figure": (HEAD, r"figs\.py: holds no Figure; make one"),
+    "no figure": (HEAD, r"figs\.py: has no Figure; define one"),
     "two of one number": (
         one(f"{GEMM})") + 'B = Figure("1", lambda: [], draw)\n',
         r"figure 1 has the number of another one of figs\.py",
@@ -155,11 +155,11 @@ WRONG = {
     "not a point": (HEAD + 'A = Figure("1", lambda: [3], draw)', "expected points, found int"),
     "other figure": (
         HEAD + 'A = Figure("1", lambda: [Point("2", "a", "s", Run("gemm.py:gemm"))], draw)',
-        "point a is one of figure '2'",
+        "point a belongs to figure '2'",
     ),
     "one name twice": (
         HEAD + 'A = Figure("1", lambda: 2 * [Point("1", "a", "s", Run("gemm.py:gemm"))], draw)',
-        "holds two points a",
+        "has two points a",
     ),
     "workload": (one('Run("gem")'), "point a: unknown workload 'gem'"),
     "file": (one('Run("no.py:gemm")'), r"point a: .*no\.py: cannot be read"),
@@ -243,5 +243,5 @@ def test_files_and_the_paper(example: Path) -> None:
     own.write_text(own.read_text() + "#\n")
     with pytest.raises(StepSimError, match=r"own\.py: has changed since"):
         _ = chosen.figure
-    with pytest.raises(StepSimError, match="--data and --fetch are for figures of the paper"):
+    with pytest.raises(StepSimError, match="--data and --fetch apply only to figures of the paper"):
         reproduce([str(example)], example.parent / "out", data=example.parent)

@@ -69,7 +69,7 @@ def test_report_shows_figures_and_headlines(synthetic: Path) -> None:
     assert "![Figure 13](fig13.png)" in text
     assert "![Figure 15](fig15.png)" in text
     assert "| 15 | dynamic vs coarse at batch 16 |" in text
-    assert "synthetic traces, nothing to compare with" in text
+    assert "synthetic traces, no comparison" in text
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_levels_of_figure_8_need_no_traces(tmp_path: Path) -> None:
 
 
 def test_missing_trace_is_named(tmp_path: Path) -> None:
-    expected = r"azure_trace/b64/conv_stdev0996_4007_4070\.npy: is missing; the figures asked"
+    expected = r"azure_trace/b64/conv_stdev0996_4007_4070\.npy: is missing; the selected figures"
     with pytest.raises(TraceError, match=expected):
         reproduce(["15"], tmp_path / "out", data=tmp_path)
     assert not (tmp_path / "out").exists()
@@ -156,9 +156,9 @@ def test_missing_trace_is_named(tmp_path: Path) -> None:
 def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(ArgError, match="jobs: expected a whole number from 1, found 0"):
         reproduce(["8"], tmp_path, jobs=0)
-    with pytest.raises(TraceError, match="nowhere: is not a folder; name one with a folder of rec"):
+    with pytest.raises(TraceError, match="nowhere: is not a folder; name a folder of rec"):
         reproduce(["8"], tmp_path, data=tmp_path / "nowhere")
-    with pytest.raises(ArgError, match="--data and --fetch both say where the traces are"):
+    with pytest.raises(ArgError, match="--data and --fetch both name the source of the traces"):
         reproduce(["8"], tmp_path, data=tmp_path, fetch=True)
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot be used as a folder for results"):

@@ -1,6 +1,6 @@
 """The figures of the STeP paper, sections 4.5, 5 and B: a module for each family.
 
-A new figure is a module here, or anywhere, and an entry in the list below.
+A new figure is a module, here or elsewhere, and an entry in the list below.
 """
 
 from __future__ import annotations
@@ -42,12 +42,10 @@ def points_of(figure: str) -> list[Point]:
     ArgError : there is no such figure.
     """
     if figure not in FIGURES:
-        raise ArgError(
-            f"figure {figure!r} is not known; expected one of {', '.join(FIGURES)}, or 'all'"
-        )
+        raise ArgError(f"unknown figure {figure!r}; expected one of {', '.join(FIGURES)}, or 'all'")
     return list(FIGURES[figure].points())
 
 
 def headlines() -> list[Headline]:
-    """Those of all figures, in their order, then those of the paper's text."""
+    """The headlines of all figures, in their order, then those of the paper's text."""
     return [h for figure in FIGURES.values() for h in figure.headlines] + [*text.HEADLINES]

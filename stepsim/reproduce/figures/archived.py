@@ -1,4 +1,4 @@
-"""Recorded runs that no figure shows."""
+"""Recorded runs that do not appear in any figure."""
 
 from __future__ import annotations
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class HardwareModel(NamedTuple):
-    """One of the ways in which the layer is simulated.
+    """A model of the layer: a level of simulation and a machine.
 
     Attributes
     ----------
     name : in words.
-    points : how the names of its points begin.
-    level, machine : what is simulated, on which machine.
-    mark : in pictures.
+    points : prefix of the names of its points.
+    level, machine : level of simulation, and its machine.
+    mark : marker in pictures.
     """
 
     name: str
@@ -78,13 +78,13 @@ def _of(rows: Rows, model: HardwareModel) -> Rows:
 
 
 def _draw(rows: Rows) -> Picture:
-    """Time over traffic; beside it, where counts of the HDL are known, errors of each model."""
+    """Time over traffic and, where counts of the HDL are known, the errors of each model."""
     title = "Figure 8: SwiGLU layer, levels of simulation and hardware"
     known = any(row.get("hdl_cycles") is not None for row in rows)
     picture, axes = style.panels(2 if known else 1, title=title, height=3.8, width=4.8)
     first = axes[0]
     for model in MODELS:
-        # What requests to the DRAM move, stop words included, is what the HDL counts.
+        # The HDL counts the bytes moved by requests to the DRAM, stop words included.
         traffic = "offchip_bytes" if model is MODELS[0] else "bus_bytes"
         for series in _TILES:
             own = [row for row in _of(rows, model) if row["series"] == series]
@@ -172,7 +172,7 @@ def _measured(point: Point, published: Published) -> Iterable[tuple[str, int]]:
 
 
 def _agreement(rows: Rows) -> list[str]:
-    """How close each model and the published simulator come to the hardware, and the traffic."""
+    """Accuracy of each model and of the published simulator against hardware, and the traffic."""
     lines = []
     for model in MODELS:
         own = _of(rows, model)
@@ -193,7 +193,7 @@ def _agreement(rows: Rows) -> list[str]:
 
 
 def _traffic(rows: Rows) -> Iterable[str]:
-    """What the traffic of the hardware level has to do with what is published."""
+    """How the traffic of the hardware level relates to the published traffic."""
     known = [
         (row["memory_reads"], row["memory_requests"], row["bus_bytes"], row["hdl_offchip_bytes"])
         for row in rows

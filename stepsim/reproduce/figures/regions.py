@@ -21,7 +21,7 @@ _NAMES = {"static": "static tiles of 32 rows", "dynamic": "dynamic tiles"}
 
 
 def shared_point(figure: str, tile: int | str, regions: int) -> Point:
-    """Experts that share a number of regions, as a point of a figure or of none."""
+    """Experts that share a number of regions, as a point of a figure or outside of any."""
     config = published_settings(Moe, 64, model=QWEN, tile=tile, regions=regions)
     series = "dynamic" if isinstance(tile, str) else "static"
     given = {name: config[name] for name in ("tile_inter", "fifo_depth")}
@@ -55,7 +55,7 @@ def _draw_time(rows: Rows) -> Picture:
 
 
 def _draw_resources(rows: Rows) -> Picture:
-    """Figure 13: what static tiling needs, and how much of the bandwidth it uses."""
+    """Figure 13: resources and bandwidth use of static tiling."""
     title = "Figure 13: resources of time-multiplexed experts, static tiles of 32 rows"
     picture, axes = style.panels(3, width=3.1, height=2.7, title=title)
     for panel, (column, scale, label) in zip(

@@ -1,4 +1,4 @@
-"""Headlines of the paper's abstract and of its set-up, which are of no figure."""
+"""Headlines of the paper's abstract and setup, which belong to no figure."""
 
 from __future__ import annotations
 

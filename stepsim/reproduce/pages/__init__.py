@@ -1,1 +1,1 @@
-"""Reports and pages of what was reproduced."""
+"""Reports and pages of a reproduction."""

@@ -1,4 +1,4 @@
-"""The figures as pictures: ours filled, published open."""
+"""The figures as pictures: our values are filled marks, published ones open marks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepsim.reproduce.figure import Rows, countings
 def draw(task: tuple[Chosen, Rows]) -> dict[str, bytes]:
     """Draw a figure from the rows of its table: the contents of its ``png`` and ``svg`` files.
 
-    A line below it says how bytes and FLOPs are counted. The same rows give the same bytes.
+    A line below it states how bytes and FLOPs are counted. The same rows give identical files.
     """
     chosen, rows = task
     with chosen.user_code("draw"), without_collection():

@@ -14,7 +14,7 @@ from stepsim.errors import OutputError
 
 
 def make_folder(path: Path) -> None:
-    """Raises OutputError when the folder cannot be made or written."""
+    """Raise OutputError if the folder cannot be created or written."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         trial = path / f".{secrets.token_hex(6)}.tmp"
@@ -28,7 +28,7 @@ def make_folder(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Raises OutputError when the file cannot be written; nothing is left behind then."""
+    """Raise OutputError if the file cannot be written; no partial file remains."""
     with replacing(path) as (part,):
         part.write_bytes(content)
 

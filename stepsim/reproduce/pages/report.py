@@ -11,7 +11,7 @@ from stepsim.reproduce.result import Reproduction
 
 
 def report(result: Reproduction) -> str:
-    """The text of ``report.md``; pictures are expected beside it."""
+    """The text of ``report.md``; pictures are expected in the same folder."""
     lines = [
         f"# {_title(result)}",
         "",
@@ -45,15 +45,15 @@ def _source(result: Reproduction) -> str:
     if result.compared:
         traced = any(row.get("trace") for rows in result.figures.values() for row in rows)
         return "recorded traces; " if traced else ""
-    return "synthetic traces, nothing to compare with; "
+    return "synthetic traces, no comparison; "
 
 
 def agreement(rows: Rows) -> dict[str, int | float]:
     """How a figure's rows compare: counts of points, and the largest relative difference.
 
-    ``published``, ``canonical`` and ``bytes`` count points with such values, ``exact``, ``same``
-    and ``same_bytes`` those of them that are equal. ``worst`` is that of cycles, of ratios where no
-    cycles are published.
+    ``published``, ``canonical`` and ``bytes`` count points with such values; ``exact``, ``same``
+    and ``same_bytes`` count the equal ones among them. ``worst`` is the largest difference of
+    cycles, or of ratios where no cycles are published.
     """
     published = [r for r in rows if r.get("published_cycles") is not None]
     canonical = [r for r in rows if r.get("canonical_cycles") is not None]
@@ -79,14 +79,14 @@ def agreement(rows: Rows) -> dict[str, int | float]:
 
 
 def headline_cells(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Ours, as printed, as the published data give it, and the deviation."""
+    """Ours, as printed, recomputed from the published data, and the deviation."""
     digits = 2 if row["unit"] == "%" else 4
     ours, theirs = (_numbers(row.get(name) or (), digits) for name in ("ours", "published"))
     return ours, row.get("printed") or "-", theirs or "-", signed_percent(row.get("deviation"))
 
 
 def signed_percent(value: float | None) -> str:
-    """A relative difference for people: a dash for none, plain 0 only when it is nothing."""
+    """A readable relative difference: a dash if unknown, plain 0 only if exactly zero."""
     if value is None or value != value:
         return "-"
     if 0 < abs(value) < 5e-6:
@@ -124,8 +124,8 @@ def _figure_table(result: Reproduction) -> list[str]:
     return [
         *lines,
         "",
-        "The largest difference is that of cycles, for figure 17 that of speedups. Seconds are of "
-        "one process; figures that share runs all count them.",
+        "The largest difference is that of cycles, for figure 17 that of speedups. Seconds are "
+        "those of one process; figures that share runs all count them.",
     ]
 
 
@@ -153,6 +153,6 @@ def _headline_table(result: Reproduction) -> list[str]:
     return [
         *lines,
         "",
-        "Deviations of percentages above 100 are those of the whole: 0.7 % against 0.8 % longer "
+        "Deviations of percentages above 100 are relative to the whole: 0.7 % against 0.8 % longer "
         "deviates by 0.1 %.",
     ]

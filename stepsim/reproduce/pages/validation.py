@@ -1,4 +1,4 @@
-"""The page on validation: every recorded point, ours beside canonical and published cycles."""
+"""The validation page: every recorded point with our, canonical and published cycles."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ then those that {source}, gives for models of its own. Nothing was fitted.
 
 {ladder}
 
-The last steps are no larger than what a single cycle does. Five streams hit the same banks, so the
-layer is chaotic in time: a change of one cycle anywhere moves the hardware's own count, in either
-direction. Where another port has the first turn at the arbiter, the exact model differs from the
-recorded counts by {noise.mean:.1f} % on average and by up to {noise.worst:.1f} %. That is the noise
-floor. A model that is not exact comes below 2 to 3 % on average by luck only, and a difference of a
-percent or two between two designs says nothing. `--ensemble` of `stepsim run` gives the spread
-instead of one number ({{doc}}`ensembles`).
+The last steps are no larger than the effect of a single cycle. Five streams hit the same banks, so
+the layer is chaotic in time: a change of one cycle anywhere moves the hardware's own count, in
+either direction. Where another port has the first turn at the arbiter, the exact model differs from
+the recorded counts by {noise.mean:.1f} % on average and by up to {noise.worst:.1f} %. That is the
+noise floor. A model that is not exact gets below 2 to 3 % on average only by luck, and a difference
+of a percent or two between two designs is not significant. `--ensemble` of `stepsim run` gives the
+spread instead of one number ({{doc}}`ensembles`).
 
 {changes}
 
-What is not modeled, since the reference has it not or does not tell:
+Not modeled, because the reference does not have it or does not document it:
 
 * *Refresh.* The DRAM of the reference never refreshes. Machines can, with `dram.refresh`, and there
   is no count to compare with.
@@ -85,7 +85,7 @@ What is not modeled, since the reference has it not or does not tell:
 ## Headlines
 
 Each ratio of the paper, recomputed from our runs and from the published data. Deviations of
-percentages above 100 are those of the whole.
+percentages above 100 are relative to the whole.
 
 {headlines}
 
@@ -106,7 +106,7 @@ It moves these points, and no other:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPoint:
-    """A published point with cycles, and the run that it is."""
+    """A published point with cycles, and its run."""
 
     published: PublishedRow
     canonical: int | None
@@ -114,7 +114,7 @@ class RecordedPoint:
 
 
 def recorded_points(table: Published) -> list[RecordedPoint]:
-    """Published points that we can run, in the order of their table, archived ones included."""
+    """Published points that can be run, in the order of their table, archived ones included."""
     known: dict[RunKey, Run] = {}
     points = [p for figure in FIGURES for p in points_of(figure)] + archived_points()
     for point in points:
@@ -136,8 +136,8 @@ def write_validation(
 ) -> None:
     """Run every recorded point with several closure slacks, and write the page.
 
-    The recorded traces are those of the folder ``data``, or fetched as `reproduce` does. Without
-    a ``pool``, this process works.
+    The recorded traces are those of the folder ``data``, or fetched as by `reproduce`. Without a
+    ``pool``, runs are made in this process.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def _agreement_table(
 
 
 def _error_table(chosen: Sequence[Model], table: Published, outcomes: Mapping[Run, Outcome]) -> str:
-    """Errors of models against the hardware, beside those that others found."""
+    """Errors of models against the hardware, with those found by others."""
     rows = []
     for model in chosen:
         ours = errors_of(model, table.hardware, outcomes)

@@ -1,1 +1,1 @@
-"""The tables and figures of the StreamTensor paper again."""
+"""Reproduction of the StreamTensor paper's tables and figures."""

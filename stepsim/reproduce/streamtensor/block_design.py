@@ -1,8 +1,8 @@
-"""A block as a pipeline of stages, and the cycles that it takes: ``BlockDesign``.
+"""``BlockDesign``: a block as a pipeline of stages, and its cycles.
 
 Tokens stream through the stages (:func:`stepsim.design.stream_tokens`), weights are packed and stay
-on chip for a run of the block, and every stage has a number of multipliers of its
-own. Cycles are those of a simulation of the full-size block.
+on chip for a run of the block, and every stage has its own number of multipliers. Cycles are those
+of a simulation of the full-size block.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LaneSplit:
     network : each product of the feed-forward network.
     projections : each product that makes queries, keys, values, and what leaves attention.
     attention : both products of queries with keys and of scores with values.
-    others : every operator that is no product.
+    others : every operator that is not a product.
     """
 
     network: int
@@ -63,7 +63,7 @@ class LaneSplit:
 
 
 def stage_of(op: Op) -> str:
-    """Which part of a block a product belongs to; ``others`` if it is none."""
+    """The part of a block that a product belongs to; ``others`` for any other operator."""
     if not op.is_matmul:
         return "others"
     if op.name.startswith("mlp."):
@@ -76,23 +76,23 @@ def with_lanes(graph: OperatorGraph, lanes: Mapping[str, int]) -> OperatorGraph:
 
     Raises
     ------
-    CompileError : an operator has no tiles, or no number of lanes from 1.
+    CompileError : an operator has no tiles, or a number of lanes below 1.
     """
     ops = []
     for op in graph.ops:
         most = lanes.get(op.name, 0)
         if op.tiling is None or most < 1:
-            raise CompileError(f"with_lanes: {op.told()} has no tiles or no number of lanes")
+            raise CompileError(f"with_lanes: {op.title()} has no tiles or no number of lanes")
         fit = min(most, prod(op.tiling.tile.values()))
         ops.append(replace(op, tiling=replace(op.tiling, unroll=1 << (fit.bit_length() - 1))))
     return graph.replaced(ops=tuple(ops))
 
 
 def lanes_by_heap(graph: OperatorGraph, fixed: Mapping[str, int], budget: int) -> dict[str, int]:
-    """Multipliers of all operators: some are stated, the others share what is left of a budget.
+    """Multipliers of all operators: some are stated, the others share the rest of a budget.
 
-    The slowest gets more until nothing is left, or it has a multiplier for each point of a tile;
-    see :func:`stepsim.design.passes.loops.unrolling.heap_skip`.
+    The slowest operator gets more until the budget is used up or it has a multiplier for each point
+    of a tile; see :func:`stepsim.design.passes.loops.unrolling.heap_skip`.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def lanes_by_heap(graph: OperatorGraph, fixed: Mapping[str, int], budget: int) -
     kernels = []
     for op in free:
         if op.tiling is None:
-            raise CompileError(f"lanes_by_heap: {op.told()} has no tiles; tile the graph first")
+            raise CompileError(f"lanes_by_heap: {op.title()} has no tiles; tile the graph first")
         points = prod(op.tiling.tile.values())
         factors = tuple(1 << i for i in range(points.bit_length()))
         kernels.append(Unrollable(op.iterations, factors, name=op.name))
@@ -112,15 +112,15 @@ def lanes_by_heap(graph: OperatorGraph, fixed: Mapping[str, int], budget: int) -
 
 @dataclass(frozen=True, slots=True)
 class BlockDesign:
-    """How a block of a model becomes stages.
+    """The parameters that turn a block of a model into stages.
 
     Attributes
     ----------
-    lanes : a split, or the network's multipliers of each product and the budget of all, by which
-        a heap gives the others theirs.
+    lanes : a split, or the multipliers of each product of the network and the total budget, from
+        which a heap assigns those of the other operators.
     size, rows, heads : tiles and order, see :func:`stepsim.design.stream_tokens`.
-    kept_bytes : of a weight that may stay on chip during a run, in both halves of its buffer.
-    burst_bytes : that a load of packed weights asks for at a time.
+    kept_bytes : most bytes of a weight that stays on chip in a run, both buffer halves included.
+    burst_bytes : bytes that a load of packed weights requests at a time.
     """
 
     model: str
@@ -143,7 +143,7 @@ class BlockDesign:
         return with_lanes(tiled, lanes_by_heap(tiled, fixed, budget))
 
     def dataflow(self, phase: Phase, tokens: int, context: int | None = None) -> DataflowGraph:
-        """The kernels, in one group if they fit the chip."""
+        """The kernels, in one group if they fit on the chip."""
         target = machine_of(self.machine)
         budget = target.onchip.capacity_bytes
         if budget is None:
@@ -155,16 +155,16 @@ class BlockDesign:
         return widen(pack(fused, self.burst_bytes))
 
     def cycles(self, phase: Phase, tokens: int, context: int | None = None) -> int:
-        """Of one run of the block with FIFOs in which nothing waits for room.
+        """Cycles of one run of the block with FIFOs in which no token waits for room.
 
         Raises
         ------
-        CompileError : it does not end.
+        CompileError : the run is not ok.
         """
         return _cycles(self, phase, tokens, context)
 
     def milliseconds(self, phase: Phase, tokens: int, context: int | None = None) -> float:
-        """The same by the clock of the machine."""
+        """Milliseconds of one run of the block, by the clock of the machine."""
         found = self.target.milliseconds(self.cycles(phase, tokens, context))
         if found is None:
             raise CompileError(f"BlockDesign: machine {self.machine} states no clock")

@@ -1,10 +1,10 @@
-"""A published decode block of GPT-2 medium as a network of stages: a check from outside.
+"""A published decode block of GPT-2 medium as a network of stages: an independent check.
 
 Stages, their latencies and the FIFO depths are those of the synthesis report and the generated
 design in the artifact of CODO (ISCA 2026, arXiv 2604.12618: experiments/fig-9/gpt_decoding), which
-gives the block a latency of 12 557 cycles and an interval of 8 268. A token is what a stage moves
-at once: 32 elements of 8 bits between linear layers, 4 in attention, 1 of a score. One stage loads
-all weights into arrays before the others begin.
+gives the block a latency of 12 557 cycles and an interval of 8 268. A token is the data that a
+stage moves at once: 32 elements of 8 bits between linear layers, 4 in attention, 1 for a score. One
+stage loads all weights into arrays before the others start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PUBLISHED_LATENCY = 12_557
 """Cycles of one block, as the synthesis report estimates them."""
 
 PUBLISHED_INTERVAL = 8_268
-"""Cycles from one block to the next."""
+"""Cycles between the starts of consecutive blocks."""
 
 _LOAD = "load"
 _LOAD_LATENCY = 8_267
@@ -123,7 +123,7 @@ _LOADED = (
     "split", "q", "q_bias", "k", "k_bias", "v", "v_bias", "projection", "residual_1", "fc1", "relu",
     "fc2", "residual_2", "zero_scores", "zero_heads",
 )  # fmt: skip
-"""Stages that begin when the load ends: those that read its arrays, and those without inputs."""
+"""Stages that start when the load ends: those that read its arrays, and those without inputs."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,9 @@ class StageBlock:
     Attributes
     ----------
     network : its stages; the first ``len(published)`` FIFOs are the streams between them, the
-        others say when a stage's weights are there and hold no bits.
-    published : depths of the streams in the published design, in tokens; where it has a whole
-        array, twice, all of its tokens twice.
+        others signal that a stage's weights are loaded and hold no bits.
+    published : depths of the streams in the published design, in tokens; where the design
+        double-buffers a whole array, twice all of its tokens.
     """
 
     network: FifoNetwork
@@ -153,16 +153,16 @@ class StageBlock:
 
 
 def decode_block(blocks: int = 1, *, reductions: bool = True) -> StageBlock:
-    """The stages, for so many blocks one after another.
+    """The stages, for a number of consecutive blocks.
 
     Parameters
     ----------
-    reductions : a mean is known when all of its tokens are there. The synthesis report does not
-        know that: it lets a stage behind a FIFO begin with its producer's first token, and its
-        latency is that of a design with ``reductions=False``.
+    reductions : a mean is known only once all of its tokens have arrived. The synthesis report
+        does not model that: it lets a stage behind a FIFO start with its producer's first token,
+        so its latency is that of a design with ``reductions=False``.
     """
     names = [_LOAD, *(name for name, _, _, _ in _STAGES)]
-    # A stage begins again one cycle after it has ended.
+    # A stage restarts one cycle after it has ended.
     kernels = [SteppingKernel(blocks, _LOAD_LATENCY + 1, _LOAD_LATENCY, _LOAD)]
     for name, latency, steps, interval in _STAGES:
         first = latency - (steps - 1) * interval
@@ -183,7 +183,7 @@ def decode_block(blocks: int = 1, *, reductions: bool = True) -> StageBlock:
 
 
 def _order(names: list[str]) -> list[str]:
-    """Stages behind all of their producers."""
+    """The stages, each after all of its producers."""
     found: list[str] = []
     waiting = list(names)
     while waiting:

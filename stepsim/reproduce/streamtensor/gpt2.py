@@ -1,9 +1,9 @@
 """GPT-2 medium on the U55C, against tables 4 and 5 of the StreamTensor paper.
 
-Three levels, each simulated: what no design can be faster than; a design of which nothing is
-fitted; a design fitted to the row of 64 tokens alone, which predicts the other rows. The rows are
-smooth in the length (a line and a parabola fit them within 1 %), so the third level checks that
-cycles, clock, layers and requests are put together right, and says little about the paper's design.
+Three levels, each simulated: a lower bound for any design; a design without fitted parameters; a
+design fitted to the row of 64 tokens alone, which predicts the other rows. The rows are smooth in
+the length (a line and a parabola fit them within 1 %), so the third level checks that cycles,
+clock, layers and requests are combined correctly, and says little about the paper's design.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from stepsim.reproduce.streamtensor.published_gpt2 import SYSTEM, published_gpt2
 MODEL: Final = "gpt2-medium"
 
 CALIBRATION_ROW: Final = (64, 64)
-"""The one row of the tables that anything is fitted to."""
+"""The only row of the tables that is used for fitting."""
 
 LONGEST: Final = 512
-"""Tokens that a cache is made for: those of the longest request of the tables. Loops of decoding
-have this size, whatever the request is, so that a token takes the same time everywhere."""
+"""Capacity of the cache in tokens: the longest request of the tables. Loops of decoding have this
+size for any request, so a token always takes the same time."""
 
 NETWORK_LANES: Final = 512
-"""Multipliers of each product of the feed-forward network in the design that is not fitted: 4096 x
+"""Multipliers of each product of the feed-forward network in the unfitted design: 4096 x
 1024 products in the 8.29k cycles that a token of a prompt adds to a block (section 6.3)."""
 
 MULTIPLIERS: Final = 9_024
@@ -43,14 +43,14 @@ _ATTENTION = (32, 64, 128, 256, 512)
 
 @dataclass(frozen=True, slots=True)
 class WeightBounds:
-    """What the weights of a token cost at least.
+    """Lower bounds from the weights of a token.
 
     Attributes
     ----------
-    weight_bytes : of the matrices of one block that a simulated token loads.
-    least_bytes : without any packing into words.
-    least_ms : of a token, all weights of all layers at the peak of the memory.
-    token_ms : simulated.
+    weight_bytes : bytes of the matrices of one block that a simulated token loads.
+    least_bytes : the same bytes without packing into words.
+    least_ms : time of a token with all weights of all layers at peak memory bandwidth.
+    token_ms : simulated time of a token.
     """
 
     weight_bytes: int
@@ -60,12 +60,12 @@ class WeightBounds:
 
 
 def uncalibrated(rows: int = 8) -> BlockDesign:
-    """512 multipliers for the network, the others by the heap from those of the device."""
+    """The unfitted design: 512 multipliers for the network, the device's others by the heap."""
     return BlockDesign(MODEL, (NETWORK_LANES, MULTIPLIERS), rows=rows, heads="outside")
 
 
 def weight_bounds(design: BlockDesign) -> WeightBounds:
-    """Bytes of weights that one token loads, and the time that the memory takes for them."""
+    """Bytes of weights that one token loads, and their memory time."""
     graph = design.dataflow("decode", 1, LONGEST - 1)
     tensors = graph.operators.tensors
     matrices = {
@@ -75,7 +75,7 @@ def weight_bounds(design: BlockDesign) -> WeightBounds:
     least = sum(tensors[name].bytes for name in matrices)
     layers = model_shape(MODEL).layers
     floor = design.target.milliseconds(layers * least / design.target.peak_bandwidth)
-    assert floor is not None  # the machine has a clock, or simulated times would have none
+    assert floor is not None  # the machine has a clock
     return WeightBounds(moved, least, floor, token_ms(design))
 
 
@@ -92,14 +92,14 @@ def prefill_ms(design: BlockDesign, prompt: int) -> float:
 def design_times(
     design: BlockDesign, prompt: int, output: int, overhead_ms: float = 0.0
 ) -> RequestTimes:
-    """Times of a request, simulated."""
+    """Simulated times of a request."""
     return request_times(
         prompt, output, lambda n: prefill_ms(design, n), token_ms(design), overhead_ms
     )
 
 
 def prefill_slope(design: BlockDesign, prompts: Sequence[int] = (32, 64, 128, 256)) -> float:
-    """Linear term of the time of a prompt, per token in ms: as for the published rows."""
+    """Linear term of the time of a prompt, per token in ms, as for the published rows."""
     found = np.polyfit(prompts, [prefill_ms(design, n) for n in prompts], 2)
     return float(found[1])
 
@@ -110,10 +110,10 @@ class Calibrated:
 
     Attributes
     ----------
-    overhead_ms : of a request beside its tokens: what of the time of the output in that row the
-        simulated tokens do not account for.
-    ttft_error : of the time to the first token in that row, as a fraction.
-    tried : designs that were simulated.
+    overhead_ms : fixed time of a request: the part of the output time in that row that the
+        simulated tokens do not explain.
+    ttft_error : relative error of the time to the first token in that row.
+    tried : number of simulated designs.
     """
 
     design: BlockDesign
@@ -123,20 +123,20 @@ class Calibrated:
     tried: int
 
     def times(self, prompt: int, output: int) -> RequestTimes:
-        """Times of a request as this design predicts them."""
+        """Times of a request predicted by this design."""
         return design_times(self.design, prompt, output, self.overhead_ms)
 
 
 @cache
 def calibrated(rows: int = 8) -> Calibrated:
-    """The split of multipliers whose time to the first token is nearest to that of the row.
+    """The split of multipliers with the time to the first token closest to that of the row.
 
-    Among those whose tokens of output take no longer than the row's; what is left of the row's time
-    is the overhead of a request.
+    Only splits whose output tokens take no longer than the row's are considered; the rest of the
+    row's time is the overhead of a request.
 
     Parameters
     ----------
-    rows : tokens of a tile. It is not fitted.
+    rows : tokens of a tile; not fitted.
     """
     prompt, output = CALIBRATION_ROW
     known = published_gpt2()[CALIBRATION_ROW][SYSTEM].times
@@ -157,5 +157,5 @@ def calibrated(rows: int = 8) -> Calibrated:
 
 
 def ratios(ours: RequestTimes, system: str) -> tuple[float, float, float]:
-    """Latency, time to the first token and speed, over those of a published system."""
+    """Latency, time to the first token and speed, relative to those of a published system."""
     return ours.over(published_gpt2()[ours.prompt, ours.output][system].times)

@@ -1,7 +1,7 @@
 """Memory of the intermediates of a block, before and after fusion (StreamTensor, figure 10a).
 
-Before it every result of an operator is a tensor off chip. After it what remains of them is on
-chip: converters, each in both halves of its buffer, and FIFOs as deep as they were sized. Weights,
+Before fusion every result of an operator is a tensor off chip. After fusion the remaining memory is
+on chip: converters, each with both halves of its buffer, and FIFOs at their sized depths. Weights,
 inputs and the buffers of loads count in neither.
 """
 
@@ -22,23 +22,23 @@ from stepsim.design import (
 from stepsim.dtypes import packed_bytes
 
 PROMPT = 128
-"""Tokens of the prompt: the longest of figure 9. The paper does not say which figure 10a has."""
+"""Tokens of the prompt: the longest of figure 9. The paper does not state those of figure 10a."""
 
 TILE, ROWS = 64, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Intermediates:
-    """Bytes of one block.
+    """Bytes of the intermediates of one block.
 
     Attributes
     ----------
     unfused : of all tensors that one operator makes and another reads, each once.
-    outputs : what of them leaves the block in any case: keys and values for the cache.
-    converters, fifos : of what is left of them on chip.
-    groups : in which the kernels are; between two of them tensors are off chip again.
-    onchip : all that the largest group needs, buffers and FIFOs of loads included.
-    fits : every group fits the machine.
+    outputs : the part that leaves the block in any case: keys and values for the cache.
+    converters, fifos : of those that remain on chip.
+    groups : number of groups of kernels; tensors between groups are off chip again.
+    onchip : on-chip memory of the largest group, buffers and FIFOs of loads included.
+    fits : whether every group fits the machine.
     """
 
     model: str
@@ -58,12 +58,12 @@ class Intermediates:
 
     @property
     def share(self) -> float:
-        """Of the memory before fusion."""
+        """Memory after fusion as a fraction of that before fusion."""
         return self.fused / self.unfused
 
 
 def intermediates(plan: Plan) -> Intermediates:
-    """Memory of the intermediates of a plan whose FIFOs are sized."""
+    """Memory of the intermediates of a plan with sized FIFOs."""
     graph = plan.graph
     operators = graph.operators
     made = [operators.tensors[name] for name in {edge.tensor for edge in operators.edges}]
@@ -88,11 +88,11 @@ def intermediates(plan: Plan) -> Intermediates:
 
 @cache
 def intermediates_of_block(model: str, tokens: int = PROMPT) -> Intermediates:
-    """Those of the prefill of a block through which tokens stream, 16 at a time.
+    """Intermediates of the prefill of a block through which tokens stream, 16 at a time.
 
     The printed order, reductions outermost, needs more memory after fusion than before it: nearly
-    every edge has a converter of the whole tensor, in two halves. The block stays one group even if
-    it does not fit the U55C: buffers and FIFOs of loads take most of a design, and are not counted.
+    every edge has a double-buffered converter of the whole tensor. The block stays one group even
+    if it does not fit the U55C: buffers and FIFOs of loads take most of a design, and are not counted.
     """
     folded = fuse_elementwise(fold_unit_dims(block(model, "prefill", tokens)))
     tiled = stream_tokens(folded, TILE, ROWS)

@@ -1,4 +1,4 @@
-"""The linear program over paths as published: what planned depths are compared with.
+"""The published linear program over paths, a baseline for planned depths.
 
 It has delays on FIFOs and a constraint for every path (StreamTensor, sections 4.4 to 4.6). Its
 optima can hold back a kernel on which others depend (trap T3).
@@ -17,12 +17,12 @@ from stepsim.sizing import FifoNetwork
 from stepsim.sizing.timetable import Row, minimized
 
 _MOST_PATHS = 100_000
-"""Paths of a graph that the explicit program may have."""
+"""Most paths of a graph in the explicit program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """Delays of the published program, one for each FIFO, in cycles; no start times need fit."""
+    """Delays of the published program for each FIFO, in cycles; they need not form start times."""
 
     delays: tuple[float, ...]
     objective: float
@@ -31,10 +31,10 @@ class Delays:
 def path_delays(
     network: FifoNetwork, bounds: Sequence[int], form: Literal["compact", "paths"] = "compact"
 ) -> Delays:
-    """The published program: delays on FIFOs, every path as long as the longest between its ends.
+    """The published program: delays on FIFOs that make every path as long as the longest one.
 
-    A baseline: its solutions can slow a design down (trap T3), and it has a constraint for every
-    path. The compact form has potentials instead, with the same optimum.
+    It is a baseline: its solutions can slow a design down (trap T3), and it has a constraint for
+    every path. The compact form uses potentials instead and has the same optimum.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def path_delays(
         raise CompileError(
             "the linear program of the delays of FIFOs has no solution; report the network"
         )
-    # The program has whole solutions, and the solver's is one up to rounding.
+    # The program has integer solutions; the solver's equals one up to rounding.
     return Delays(tuple(np.round(times[:fifos], 6).tolist()), float(times[:fifos].sum()))
 
 
@@ -76,7 +76,7 @@ def _path_rows(network: FifoNetwork, bounds: Sequence[int]) -> tuple[list[Row], 
 
 
 def _potential_rows(network: FifoNetwork, bounds: Sequence[int]) -> tuple[list[Row], int]:
-    """A potential for every pair of kernels: at least the threshold, at most every way there."""
+    """A potential for every pair of kernels, between the threshold and the length of every path."""
     thresholds = _thresholds(network, bounds)
     columns = len(network.fifos)
     rows: list[Row] = []
@@ -98,7 +98,7 @@ def _potential_rows(network: FifoNetwork, bounds: Sequence[int]) -> tuple[list[R
 
 
 def _thresholds(network: FifoNetwork, bounds: Sequence[int]) -> list[dict[int, int]]:
-    """From every kernel, the longest path to each that it reaches."""
+    """From every kernel, the longest path to each kernel that it reaches."""
     found = []
     for source in range(len(network.kernels)):
         longest = {source: 0}

@@ -11,11 +11,11 @@ from importlib.resources import files
 from stepsim.design import RequestTimes
 
 SYSTEM = "StreamTensor"
-"""The system of the paper among those of the tables."""
+"""The paper's own system in the tables."""
 
 PREFILL_SLOPE_MS = 0.7956
-"""Linear term of the time to the first token, per token of the prompt: of the parabola through the
-four rows of table 4 with the least squares. The paper does not print it."""
+"""Linear term of the time to the first token, per token of the prompt, from the least-squares
+parabola through the four rows of table 4. The paper does not print it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class PublishedTimes:
     Attributes
     ----------
     ratios : printed ratios of latency, time to the first token and speed, StreamTensor over this
-        system; None for itself.
+        system; None for StreamTensor itself.
     """
 
     system: str

@@ -1,8 +1,8 @@
-"""Methods of sizing FIFOs side by side: of compiled programs, and of networks of stepping kernels.
+"""A comparison of FIFO sizing methods, on compiled programs and networks of stepping kernels.
 
 Blanket depths, the peak of one unbounded run, greedy shrinking, random search and simulated
-annealing are the menu of FIFOAdvisor (ASP-DAC 2026), named by section 7 of the specification. All
-methods are judged by the same runs.
+annealing are the methods of FIFOAdvisor (ASP-DAC 2026), named by section 7 of the specification.
+The same runs judge all methods.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from stepsim.sizing import (
 
 @dataclass(frozen=True, slots=True)
 class SizingRow:
-    """A method and what it gives.
+    """A method and its result.
 
     Attributes
     ----------
-    slots, bytes : of the FIFOs that are sized.
+    slots, bytes : totals of the sized FIFOs.
     status : of the run with these depths.
-    cycles : None unless it is ok.
-    slowdown : against unbounded FIFOs.
-    runs : that the method made.
+    cycles : of that run; None unless it is ok.
+    slowdown : relative to unbounded FIFOs.
+    runs : number of runs that the method made.
     """
 
     method: str
@@ -68,12 +68,12 @@ class Task:
 
     Attributes
     ----------
-    problem : what they cost, and what judges them.
+    problem : their costs and judges.
     planned : depths of the linear program, by the intervals of kernels.
-    solved : depths that are repaired, and shrunk by so many runs at most.
-    ended : cycles of a run with some depths, None where it does not end.
+    solved : computes repaired depths, shrunk by a number of runs at most.
+    ended : cycles of a run with given depths; None where it does not complete.
     unbounded : cycles with unbounded FIFOs.
-    published : depths of the program over paths, of a network.
+    published : depths of the program over paths, for networks only.
     """
 
     problem: Problem
@@ -85,7 +85,7 @@ class Task:
 
 
 _Method = Callable[[Task, Trials, Random, int], Depths]
-"""Depths for a task, with what judges them, random numbers, and so many runs at most."""
+"""Computes depths for a task, from its judges, random numbers and a maximum number of runs."""
 
 
 def _peaks(task: Task, trials: Trials, random: Random, runs: int) -> Depths:
@@ -96,12 +96,12 @@ def _peaks(task: Task, trials: Trials, random: Random, runs: int) -> Depths:
 def greedy_depths(
     problem: Problem, trials: Trials, order: Sequence[int], runs: int | None = None
 ) -> Depths:
-    """Every FIFO in turn, from its peak, as small as the others let it be.
+    """Shrink every FIFO in turn from its peak as far as the others allow.
 
     Parameters
     ----------
     order : of the FIFOs.
-    runs : after which the others stay as they are; None is all it takes.
+    runs : number of runs after which the rest stay unchanged; None is unbounded.
     """
     depths: Depths = problem.peaks.copy()
     for fifo in order:
@@ -118,17 +118,17 @@ def greedy_depths(
 
 
 def _greedy(task: Task, trials: Trials, random: Random, runs: int) -> Depths:
-    """Those with most bytes first."""
+    """Greedy shrinking, FIFOs with most bytes first."""
     depths = _peaks(task, trials, random, runs)
     order = np.argsort(-depths * task.problem.weights, kind="stable").tolist()
     return greedy_depths(task.problem, trials, order, runs)
 
 
 def _random(task: Task, trials: Trials, random: Random, runs: int) -> Depths:
-    """Depths up to the peaks at random; the least costly that are enough."""
+    """Random depths up to the peaks; the cheapest that are enough."""
     problem = task.problem
     best, peaks = problem.peaks, problem.peaks.tolist()
-    # Of a small network all choices are soon known, and known ones take no run.
+    # A small network soon has all its choices known, and known ones need no run.
     for _ in range(10 * runs):
         if trials.simulations >= runs:
             break
@@ -139,7 +139,7 @@ def _random(task: Task, trials: Trials, random: Random, runs: int) -> Depths:
 
 
 def _annealing(task: Task, trials: Trials, random: Random, runs: int) -> Depths:
-    """From the peaks, one FIFO at a time; costlier depths are taken less and less often."""
+    """From the peaks, change one FIFO at a time; costlier depths are accepted ever less often."""
     problem = task.problem
     best = here = problem.peaks
     warm = max(1.0, problem.cost(here) / 10)
@@ -199,8 +199,8 @@ def method_table(
 
     Parameters
     ----------
-    runs : that greedy, random search, annealing and shrinking make at most.
-    seed : of what is random.
+    runs : most runs of greedy, random search, annealing and shrinking each.
+    seed : of the random numbers.
 
     Raises
     ------
@@ -229,8 +229,8 @@ def method_table(
 def network_task(network: FifoNetwork) -> Task:
     """The FIFOs of a network of stepping kernels.
 
-    What is repaired are conservative depths: they are the fewest, and a run tells where they are
-    too few.
+    Conservative depths are the starting point of the repair: they are the smallest, and runs show
+    where they are too small.
     """
 
     def planned(equalization: Equalization) -> Depths:
@@ -240,7 +240,7 @@ def network_task(network: FifoNetwork) -> Task:
         return solved_network(network, planned_depths(network, "conservative"), budget=budget)
 
     def published() -> Depths:
-        """The program over paths as published, with stand-alone intervals."""
+        """The published program over paths, with stand-alone intervals."""
         paces = intervals(network, "normal")
         delays = path_delays(network, lower_bounds(network, paces)).delays
         return np.array(depths_of_delays(network, [Fraction(d) for d in delays], paces), np.int64)
@@ -259,7 +259,7 @@ def fifo_table(
     Parameters
     ----------
     group : number of the group; None is the only one.
-    runs : that greedy, random search and annealing make at most.
+    runs : most runs of greedy, random search and annealing each.
 
     Raises
     ------
@@ -269,8 +269,8 @@ def fifo_table(
     made = compiled.programs[plan.group(group)]
     if made.routings:
         raise CompileError(
-            f"fifo_table: group {made.group} of {plan.name} has experts, whose streams have no "
-            "types that the baselines could size; stepsim.design.size_over_traces sizes them"
+            f"fifo_table: group {made.group} of {plan.name} has experts, whose untyped streams "
+            "the baselines cannot size; use stepsim.design.size_over_traces"
         )
     planned = fifo_plan(plan.graph, made.group, plan.measured, plan.machine)
     slowdown = float(plan.choices.get("slowdown", 0.005))

@@ -1,6 +1,6 @@
 """Runs of networks of stepping kernels with bounded FIFOs: the model of the paper's section 4.8.
 
-To the rules of `stepsim.sizing.rates` come ``K = max(1, ceil(D / II))`` steps in flight and
+It extends the rules of `stepsim.sizing.rates` by ``K = max(1, ceil(D / II))`` steps in flight and
 ``depth`` slots::
 
     take(v, s) = max(0, take(v, s - 1) + II, done(v, s - K), push of its tokens + hop)
@@ -8,7 +8,7 @@ To the rules of `stepsim.sizing.rates` come ``K = max(1, ceil(D / II))`` steps i
 
 A slot that is freed in a cycle can be filled in that cycle. Steps that wait for each other are a
 deadlock. Source: StreamTensor, as made precise by the README of the recorded cases. Compiled
-designs are judged by runs of their programs; these runs judge depths of networks that have none.
+designs are judged by runs of their programs; these runs judge networks without programs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from stepsim.sizing import STUCK, Depths, FifoNetwork, Found, Problem, Verdict, 
 def network_problem(
     network: FifoNetwork, *, slowdown: float = 0.0, weights: Sequence[int] | None = None
 ) -> Problem:
-    """Depths with which a network takes little longer than with unbounded FIFOs.
+    """Depths with which a network is at most slightly slower than with unbounded FIFOs.
 
     Parameters
     ----------
     slowdown : how much longer a run may take, as a fraction.
-    weights : what a slot of each FIFO costs; without them, 1.
+    weights : cost of a slot of each FIFO; 1 by default.
     """
     target = int(network.cycles * (1 + slowdown) + 1e-9)
     fifos = len(network.fifos)
@@ -65,19 +65,19 @@ def solved_network(
     budget: int = 0,
     weights: Sequence[int] | None = None,
 ) -> Found:
-    """Planned depths, repaired, and made smaller by so many runs at most."""
+    """Planned depths, repaired, and shrunk by a number of runs at most."""
     found = solved(network_problem(network, weights=weights), planned, budget=budget, repairs=100)
     assert found is not None  # peaks are enough, and nothing else ends these runs
     return found
 
 
 def run_network(network: FifoNetwork, depths: Sequence[int | None] | Depths) -> NetworkRun:
-    """One run; takes about a microsecond for each take and each push. None is no bound.
+    """One run, at about a microsecond for each take and each push; a depth of None is unbounded.
 
     Raises
     ------
     CompileError
-        There is not one depth from 1 for every FIFO.
+        The depths are not one number of at least 1 for every FIFO.
     """
     slots = tuple(None if depth is None else int(depth) for depth in depths)
     if len(slots) != len(network.fifos) or any(d is not None and d < 1 for d in slots):
@@ -91,7 +91,7 @@ def run_network(network: FifoNetwork, depths: Sequence[int | None] | Depths) -> 
 
 
 class _Stepped(NamedTuple):
-    """A kernel, flat: what each of its steps looks at."""
+    """The data of a kernel that each of its steps uses, flattened."""
 
     steps: int
     interval: int
@@ -133,7 +133,7 @@ class _State:
         ]
 
     def advance(self) -> None:
-        """Compute steps, of one kernel as many as can be, until no kernel can go on."""
+        """Compute steps, as many as possible per kernel at a time, until no kernel can proceed."""
         moving = True
         while moving:
             moving = False
@@ -142,7 +142,7 @@ class _State:
                     moving = True
 
     def _take(self, kernel: _Stepped) -> bool:
-        """All takes that can be known; True if there is one."""
+        """Compute all takes that can be known; True if there is a new one."""
         steps, interval, _, flight, takes, dones, inputs, _ = kernel
         first = s = len(takes)
         end = min(steps, len(dones) + flight)
@@ -163,7 +163,7 @@ class _State:
 
     @staticmethod
     def _complete(kernel: _Stepped) -> bool:
-        """All completions that can be known; True if there is one."""
+        """Compute all completions that can be known; True if there is a new one."""
         _, interval, latency, _, takes, dones, _, outputs = kernel
         first = s = len(dones)
         while s < len(takes):
@@ -185,7 +185,7 @@ class _State:
 
 @dataclass(frozen=True, eq=False)
 class NetworkRun:
-    """When every step took its tokens and completed; shorter lists after a deadlock.
+    """Times at which every step took its tokens and completed; shorter lists after a deadlock.
 
     Attributes
     ----------
@@ -207,11 +207,11 @@ class NetworkRun:
 
     @property
     def deadlock(self) -> bool:
-        """Steps wait for each other."""
+        """Whether steps wait for each other."""
         return self.makespan is None
 
     def held(self, fifo: int) -> int:
-        """Cycles for which completions waited for room in this FIFO, as far as the run went."""
+        """Cycles for which completions waited for room in this FIFO, up to the end of the run."""
         depth, end = self.depths[fifo], self.network.fifos[fifo]
         if depth is None:
             return 0
@@ -231,7 +231,7 @@ class NetworkRun:
 
 
 class _Cause(NamedTuple):
-    """Why a step was no earlier: another take or completion, and the full FIFO if it was one."""
+    """A cause of a step's time: another take or completion, and the full FIFO, if it was one."""
 
     kernel: int
     step: int
@@ -240,11 +240,11 @@ class _Cause(NamedTuple):
 
 
 def blamed(run: NetworkRun) -> frozenset[int]:
-    """FIFOs of which one at least must be deeper for an earlier end, or for an end at all.
+    """FIFOs at least one of which must be deeper for the run to end earlier, or at all.
 
-    The full FIFOs on the critical path to the last completion, or of one circular wait.
-    With the same depths of all of them the same path or wait is there, whatever the others
-    are. Empty if no depth helps.
+    They are the full FIFOs on the critical path to the last completion, or of one circular
+    wait. With these depths unchanged, the same path or wait remains for any depths of the
+    others. Empty if no depth helps.
     """
     if run.deadlock:
         return _circular_wait(run)
@@ -260,7 +260,7 @@ def blamed(run: NetworkRun) -> frozenset[int]:
 
 
 def _cause_of(run: NetworkRun, event: _Cause) -> _Cause | None:
-    """What an event waited for last; a full FIFO only if nothing else was as late."""
+    """The last cause of an event; a full FIFO only if no other cause was as late."""
     kernel, at, slack = event.kernel, _time(run, event), _lags(run, event)
     causes = [
         (other.fifo is not None, other) for other, lag in slack if _time(run, other) + lag == at
@@ -276,7 +276,7 @@ def _time(run: NetworkRun, event: _Cause) -> int:
 
 
 def _lags(run: NetworkRun, event: _Cause) -> list[tuple[_Cause, int]]:
-    """Everything that an event waits for, and for how long after it."""
+    """All causes of an event, each with its delay."""
     v, s = event.kernel, event.step
     kernel, network = run.network.kernels[v], run.network
     found: list[tuple[_Cause, int]] = []

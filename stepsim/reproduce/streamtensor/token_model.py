@@ -1,10 +1,10 @@
-"""How many tokens one FIFO holds: the printed equations beside every push and pop.
+"""Occupancy of one FIFO: the printed equations, and an exact count of every push and pop.
 
 The source pushes token ``k`` at ``first + k * source_interval``. The sink pops token ``j`` when it
 is due (``delay + j * sink_interval``), when it can be seen (``hop`` cycles after its push) and no
 earlier than ``sink_interval`` after the pop before. A token takes its slot when it is pushed; a
 push and a pop in one cycle cancel. Source: StreamTensor, section 4.2 (printed), with the
-corrections of traps T4 and T5: ``hop`` is part of the delay and of nothing else.
+corrections of traps T4 and T5: ``hop`` is part of the delay only.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from stepsim.sizing import Cycles, most_tokens
 
 @dataclass(frozen=True, slots=True)
 class LinkTrace:
-    """What happens on a FIFO without bound, token by token; times in cycles.
+    """The events on an unbounded FIFO, token by token; times in cycles.
 
     Attributes
     ----------
     pushes, pops : by token.
     peak : most tokens at the end of a cycle.
-    peak_slot_reuse_next_cycle : most tokens, where a slot can be used in the cycle after its pop.
-    first_peak_cycle : when the peak was reached first.
-    starved_cycles : cycles in which a pop was due and no token could be seen.
+    peak_slot_reuse_next_cycle : most tokens if a slot is free only in the cycle after its pop.
+    first_peak_cycle : when the peak was first reached.
+    starved_cycles : cycles in which a pop was due but no token was visible.
     """
 
     pushes: NDArray[np.int64]
@@ -87,7 +87,7 @@ class Link:
 
     @property
     def effective_delay(self) -> Cycles:
-        """Cycle of the first pop: the sink cannot take a token before it can be seen."""
+        """Cycle of the first pop: the sink cannot take a token before it is visible."""
         return max(self.delay, self.first + self.hop)
 
     @property
@@ -98,30 +98,30 @@ class Link:
 
     @property
     def eq2(self) -> int:
-        """Printed equation (2), for a sink that is not slower than the source."""
+        """Printed equation (2), for a sink that is at least as fast as the source."""
         waiting = ceil(Fraction(self.effective_delay - self.first) / self.source_interval)
         return min(self.tokens, waiting)
 
     @property
     def applies(self) -> str:
-        """Which printed equation is meant for these rates, ``"eq1"`` or ``"eq2"``."""
+        """The printed equation for these rates, ``"eq1"`` or ``"eq2"``."""
         return "eq1" if self.source_interval < self.sink_interval else "eq2"
 
     @property
     def printed(self) -> int:
-        """What the printed equations give."""
+        """The result of the printed equations."""
         return self.eq1 if self.applies == "eq1" else self.eq2
 
     @property
     def peak(self) -> int:
-        """Most tokens that the FIFO holds, exact."""
+        """The exact peak number of tokens in the FIFO."""
         return most_tokens(
             self.tokens, self.first, self.source_interval, self.sink_interval, self.delay, self.hop
         )
 
     @property
     def depth(self) -> int:
-        """Slots with which the source never waits; there is always one (trap T4)."""
+        """Slots with which the source never waits; at least one (trap T4)."""
         return max(1, self.peak)
 
     def trace(self) -> LinkTrace:
@@ -130,7 +130,7 @@ class Link:
         Raises
         ------
         CompileError
-            A time is no whole number of cycles.
+            A time is not a whole number of cycles.
         """
         times = (self.first, self.source_interval, self.sink_interval, self.delay)
         if any(time != int(time) for time in times):
@@ -138,7 +138,7 @@ class Link:
         first, source, sink, delay = map(int, times)
         tokens = np.arange(self.tokens, dtype=np.int64)
         pushes = first + tokens * source
-        # pop[j] - j * sink never falls: the latest of all that held the sink up so far.
+        # pop[j] - j * sink never decreases: it is the latest push that held the sink up so far.
         pops = np.maximum.accumulate(np.maximum(delay, pushes + self.hop - tokens * sink))
         pops += tokens * sink
         due = np.concatenate(([delay], pops[:-1] + sink))

@@ -2,9 +2,9 @@
 
 ``stepsim reproduce streamtensor-validation`` writes it.
 
-Rows are F1 to F16 of the acceptance criteria. What can be computed from data and simulations that
-come with the project is computed, here and in `.validation_replays`; what needs cases from
-outside is left to its test.
+Rows are F1 to F16 of the acceptance criteria. Figures that the project's own data and simulations
+give are computed here and in `.validation_replays`; criteria that need external cases are left to
+their tests.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _converters() -> list[tuple[str, ...]]:
 
 
 def _random_pairs(count: int = 400) -> list[tuple[str, ...]]:
-    """How often the rules give the smallest chunk, on random tilings in random orders."""
+    """How often the rules find the smallest chunk, on random tilings in random orders."""
     random = Random(3)
     sound = ours = theirs = made = 0
     while made < count:
@@ -289,7 +289,7 @@ def _memory() -> list[str]:
 
 
 def _unfit() -> list[str]:
-    """Which of these designs are too large as a whole, loads of weights included."""
+    """The designs that do not fit the device as a whole, loads of weights included."""
     found = {model: intermediates_of_block(model) for model in MODELS}
     sizes = [
         f"{model} {(one.onchip or 0) / 1e6:.1f} MB" for model, one in found.items() if not one.fits
@@ -304,7 +304,7 @@ def _unfit() -> list[str]:
 
 
 def _own_shares() -> str:
-    """What fusion leaves of the tensors before it, keys and values for the cache left out."""
+    """The share of tensors that remains after fusion, without keys and values for the cache."""
     found = {model: intermediates_of_block(model) for model in MODELS}
     shares = (
         f"{model} {100 * one.fused / (one.unfused - one.outputs):.1f} %"

@@ -1,7 +1,7 @@
-"""Figures of the validation page that small replays give: F1, F2, F4 to F6 and F8 to F12.
+"""Figures of the validation page from small replays: F1, F2, F4 to F6 and F8 to F12.
 
-Draws come from fixed seeds, so that the page is the same every time. Tests decide the same criteria
-on more draws; the page names them.
+Draws use fixed seeds, so the page is always the same. Tests check the same criteria on more draws;
+the page names them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from stepsim.sizing import (
 )
 
 Row: TypeAlias = tuple[str, str, str, str, str]
-"""Criterion, figure, ours, target, tests that decide it."""
+"""Criterion, figure, ours, target, tests that check it."""
 
 
 def replays() -> list[Row]:
@@ -65,7 +65,7 @@ def replays() -> list[Row]:
 
 
 def _drawn_type(random: Random) -> ITensor:
-    """Tiles of an 8x12 tensor, each axis in one loop or two, with a loop that repeats at times."""
+    """Tiles of an 8x12 tensor, each axis in one or two loops, sometimes with a repeating loop."""
     element = [random.choice((1, 2, 4)), random.choice((1, 2, 3, 4))]
     loops: list[tuple[int | None, int, int]] = []
     for axis, size in enumerate((8, 12)):
@@ -102,8 +102,8 @@ def _types(count: int = 500) -> list[Row]:
             max(offset[axis] for offset in every) + size for axis, size in enumerate(stream.element)
         )
         equal += stream.tokens == len(every) and tuple(stream.shape) == reach
-    told = f"{equal} of {count}"
-    return [("F1", "random types whose tokens and shape are those of an enumeration", told,
+    found = f"{equal} of {count}"
+    return [("F1", "random types whose tokens and shape are those of an enumeration", found,
              "all", "tests/itensor")]  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def _matching(count: int = 1000) -> list[Row]:
     wrong = same = 0
     for _ in range(count):
         one = _drawn_type(random)
-        # Half of the pairs cut the same loops elsewhere, so that many are equal in fact.
+        # Half of the pairs split the same loops elsewhere, so many are in fact equal.
         other = _drawn_type(random) if random.random() < 0.5 else _recut(random, one)
         equal = one.element == other.element and _sequence(one) == _sequence(other)
         same += equal
@@ -123,7 +123,7 @@ def _matching(count: int = 1000) -> list[Row]:
 
 
 def _recut(random: Random, one: ITensor) -> ITensor:
-    """The same tokens, with a loop cut in two or one of a single turn more."""
+    """The same tokens, with a loop split in two or an additional loop of one iteration."""
     loops: list[tuple[int | None, int, int]] = []
     for loop in one.loops:
         dims = [axis for axis, n in enumerate(loop.stride) if n]
@@ -182,10 +182,10 @@ def _passes() -> list[Row]:
         assert was.unbounded is not None
         assert now.unbounded is not None
         folded = sum(edge.folded for edge in now.graph.edges)
-        told = f", {folded} FIFO left out" if folded else ""
+        removed = f", {folded} FIFO left out" if folded else ""
         rows.append(
             ("F5", f"a feed-forward network, {name}: cycles",
-             f"{was.unbounded:,} to {now.unbounded:,}{told}",
+             f"{was.unbounded:,} to {now.unbounded:,}{removed}",
              "no longer, within 0.5 %" if now.choices["packed"] else "longer",
              "tests/design/test_programs.py")
         )  # fmt: skip
