@@ -106,8 +106,8 @@ class DeadlockFix:
         return tuple(lines)
 
     def __str__(self) -> str:
-        told = () if self.diagnosis is None else (str(self.diagnosis),)
-        return "\n".join((*told, *self.sentences))
+        diagnosis = () if self.diagnosis is None else (str(self.diagnosis),)
+        return "\n".join((*diagnosis, *self.sentences))
 
 
 def fix_deadlock(

@@ -134,7 +134,7 @@ def test_what_no_depth_helps_is_said_with_the_reason() -> None:
         ({"slowdown": "1 %"}, "slowdown must be a number from 0"),
         ({"slowdown": math.nan}, "slowdown must be a number from 0"),
         ({"bindings": []}, "bindings is empty"),
-        ({"bindings": 3}, "bindings must be a mapping"),
+        ({"bindings": 3}, "bindings must map"),
         ({"stated": 1}, "stated must be True or False"),
     ],
 )
