@@ -92,7 +92,8 @@ def intermediates_of_block(model: str, tokens: int = PROMPT) -> Intermediates:
 
     The printed order, reductions outermost, needs more memory after fusion than before it: nearly
     every edge has a double-buffered converter of the whole tensor. The block stays one group even
-    if it does not fit the U55C: buffers and FIFOs of loads take most of a design, and are not counted.
+    if it does not fit the U55C: buffers and FIFOs of loads take most of a design and are not
+    counted.
     """
     folded = fuse_elementwise(fold_unit_dims(block(model, "prefill", tokens)))
     tiled = stream_tokens(folded, TILE, ROWS)
