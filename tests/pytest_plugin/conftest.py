@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy.fft  # noqa: F401
 import pytest
+import scipy.optimize  # noqa: F401
 
 import stepsim as st
 import stepsim.pytest_plugin.guard
 import stepsim.pytest_plugin.updating
 from stepsim.kernels.build.cache_key import cache_directory
 from tests.pytest_plugin.programs import linear
+
+# pytester forgets the modules that a run within this process imports, and those of numpy and scipy
+# can be loaded once only. Hence the two imports above.
 
 CACHE = str(cache_directory().parent)
 OWN_PLUGINS = ("-p", "stepsim.pytest_plugin.plugin", "-p", "no:cacheprovider", "-p", "no:randomly")
