@@ -22,5 +22,5 @@ def test_commands_run_in_order(
     for line in block.splitlines():
         assert command(*shlex.split(line)[1:]) == 0, line
     size = (tmp_path / "report.html").stat().st_size / 1e6
-    assert f"about\n{size:.0f} MB" in PAGE
+    assert f"about {size:.0f} MB" in " ".join(PAGE.split())
     assert f"{len(require_plotly()) / 1e6:.1f} MB are the plotting library" in PAGE

@@ -1,4 +1,4 @@
-"""A memory model: every operator has a pipe of its own that takes one request per interval."""
+"""A memory model: every operator has its own pipe, which takes one request per interval."""
 
 from __future__ import annotations
 
