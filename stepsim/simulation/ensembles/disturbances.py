@@ -133,7 +133,7 @@ def _with_depths(prepared: Prepared, changes: Changes) -> Prepared:
 DISTURBANCES: Final = (
     Disturbance(
         "hbm.latency",
-        "cycles that every response of the off-chip memory comes later",
+        "cycles by which every response of the off-chip memory is delayed",
         (0, 3),
         _has_latency,
         draw_one,
@@ -141,7 +141,7 @@ DISTURBANCES: Final = (
     ),
     Disturbance(
         "hbm.port.response_latency",
-        "cycles that every response of the DRAM comes later",
+        "cycles by which every response of the DRAM is delayed",
         (0, 3),
         _has_addresses,
         draw_one,
@@ -168,7 +168,7 @@ DISTURBANCES: Final = (
     ),
     Disturbance(
         "fifo.depth",
-        "tokens that every bounded FIFO holds more, each its own number",
+        "additional tokens in every bounded FIFO, drawn for each FIFO",
         (0, 2),
         lambda prepared: bool(_bounded(prepared)),
         _depth_changes,
