@@ -1,4 +1,4 @@
-"""``Choices``: what a design is made with, every choice declared once.
+"""``Choices``: the options of a design, each declared once.
 
 A choice is an argument of ``compile``, an option of ``stepsim compile`` and a key of a plan. One
 that a search may vary is also a parameter, an axis and a column of the workload ``compiled``.
@@ -22,11 +22,12 @@ OrderChoice: TypeAlias = Literal["fastest"] | Order
 Fusion: TypeAlias = Literal["merge", "greedy", "exhaustive"]
 Unrolling: TypeAlias = Literal["heap_skip", "heap_stop", "exact"]
 Sizing: TypeAlias = Literal["lp", "normal", "conservative", "recorded", "unbounded"]
-"""Where depths come from: the linear program with effective intervals (``lp``), those of each
-kernel, or stretched to the slowest; the program over the stamps of a run with unbounded FIFOs
-(``recorded``, as `size_fifos`); or every FIFO as deep as the run needs it, without sizing."""
+"""The source of depths: the linear program with effective intervals (``lp``), with each kernel's
+own (``normal``), or with all stretched to the slowest (``conservative``); the program over the
+timestamps of a run with unbounded FIFOs (``recorded``, as `size_fifos`); or the peak occupancy of
+that run, without sizing (``unbounded``)."""
 
-Shrink: TypeAlias = Annotated[bool, Param("make FIFOs smaller by runs", of_depths=True)]
+Shrink: TypeAlias = Annotated[bool, Param("shrink FIFOs by further runs", of_depths=True)]
 
 
 def _table(value: Any, what: str, is_row: Callable[[Any], bool]) -> dict[str, Any]:
@@ -78,30 +79,32 @@ class SearchedChoices:
     """Choices that a search may vary."""
 
     tile: Annotated[
-        int, Param("rows per tile; as many along its other dims", "rows", text=True)
+        int, Param("rows per tile, and size along the other dims", "rows", text=True)
     ] = 16
-    """By default as of the public predecessor of StreamTensor."""
+    """The default is that of the public predecessor of StreamTensor."""
 
-    unroll: Annotated[int, Param("multipliers of all kernels together", "lanes")] = 2048
-    """By default the largest products of GPT-2 medium get 512 each, which is what the published
-    prefill times amount to (StreamTensor, section 6.3)."""
+    unroll: Annotated[int, Param("total multipliers of all kernels", "lanes")] = 2048
+    """By default the largest products of GPT-2 medium get 512 each, which matches the published
+    prefill times (StreamTensor, section 6.3)."""
 
-    unrolling: Annotated[Unrolling, Param("how multipliers are spread over kernels")] = "heap_skip"
+    unrolling: Annotated[Unrolling, Param("how multipliers are distributed over kernels")] = (
+        "heap_skip"
+    )
 
     order: Annotated[
         OrderChoice,
         Param("order of the loops of all kernels; fastest tries the others by simulation"),
     ] = "fastest"
-    """``reductions_outermost`` is the paper's, and that of a model with experts, where the fastest
-    order depends on the routing of a run."""
+    """``reductions_outermost`` is the paper's order, and the default for a model with experts,
+    where the fastest order depends on the routing of a run."""
 
     vectors: Annotated[
         Literal["tile", "narrow"] | Vectors,
-        Param("what FIFOs carry: whole tiles, or vectors that are just fast enough"),
+        Param("FIFO elements: whole tiles, or the narrowest vectors that keep up"),
     ] = "tile"
-    """Or rows and columns by name of an edge, the others being narrow."""
+    """A mapping gives rows and columns by name of an edge; the other edges are narrow."""
 
-    fusion: Annotated[Fusion, Param("how kernels are put into groups")] = "merge"
+    fusion: Annotated[Fusion, Param("how kernels are grouped")] = "merge"
 
     budget: Annotated[
         int | None,
@@ -114,21 +117,21 @@ class SearchedChoices:
     reuse_bytes: Annotated[
         int | None,
         Param(
-            "memory in which a load keeps what is read again", "bytes", least=0, most=_MOST_BYTES,
-            otherwise="256 KiB",
+            "memory in which a load keeps data that is read again", "bytes", least=0,
+            most=_MOST_BYTES, otherwise="256 KiB",
         ),
     ] = None  # fmt: skip
 
-    packed: Annotated[bool, Param("weights lie tile after tile off chip")] = True
-    """In words of the memory port, so that loads are bursts."""
+    packed: Annotated[bool, Param("store weights tile by tile off chip")] = True
+    """They are stored in words of the memory port, so that loads are bursts."""
 
-    folded: Annotated[bool, Param("kernels share buffers where their orders agree")] = False
-    """Those with no other stream between them, which then need no FIFO."""
+    folded: Annotated[bool, Param("let kernels share buffers where their orders agree")] = False
+    """This applies to kernels with no other stream between them, which then need no FIFO."""
 
     sizing: Annotated[
         Sizing,
         Param(
-            "where FIFO depths come from, before runs repair them", formerly="fifo",
+            "source of the initial FIFO depths, which runs repair", formerly="fifo",
             of_depths=True,
         ),
     ] = "lp"  # fmt: skip
@@ -136,7 +139,7 @@ class SearchedChoices:
     max_slowdown: Annotated[
         float,
         Param(
-            "how much longer than with unbounded FIFOs a run may take; 0.005 is 0.5 %", "fraction",
+            "largest slowdown of a run against unbounded FIFOs; 0.005 is 0.5 %", "fraction",
             least=0, most=math.inf, formerly="slowdown", of_depths=True,
         ),
     ] = 0.005  # fmt: skip
@@ -146,22 +149,24 @@ class SearchedChoices:
 
 @dataclass(frozen=True, kw_only=True)
 class Choices(SearchedChoices):
-    """What a design is made with.
+    """The options of a design.
 
     Raises
     ------
-    ParameterError : a choice has another type or is out of range; all of them are listed.
+    ParameterError : a choice has the wrong type or is out of range; all such choices are listed.
     """
 
     tiles: Annotated[Tiles | None, Param("steps of single operators")] = None
     orders: Annotated[Orders | None, Param("loops of single operators, outermost first")] = None
 
-    runs: Annotated[int, Param("most runs that shrink the FIFOs of a group", least=0)] = 300
-    """With 160 of them those of TinyLlama's prefill take 29.9 MB, with 300 they take 1.0 MB; those
-    of GPT-2 medium take the same with both."""
+    runs: Annotated[
+        int, Param("largest number of runs for shrinking the FIFOs of a group", least=0)
+    ] = 300
+    """With 160 runs the FIFOs of TinyLlama's prefill take 29.9 MB, with 300 runs 1.0 MB; those of
+    GPT-2 medium take the same with both."""
 
     predict: Annotated[
-        bool, Param("report the cycles that the model of stepping kernels expects")
+        bool, Param("report the cycles predicted by the model of stepping kernels")
     ] = True
 
     placed: Annotated[
@@ -172,22 +177,20 @@ class Choices(SearchedChoices):
         ),
     ] = None  # fmt: skip
 
-    guard: Annotated[
-        bool, Param("with experts, size FIFOs such that no other routing deadlocks either")
-    ] = True
+    guard: Annotated[bool, Param("with experts, size FIFOs so that no routing can deadlock")] = True
 
     fit: Annotated[
         bool,
-        Param("try smaller groups, tiles and fewer multipliers where a design does not fit"),
+        Param("try smaller groups, smaller tiles and fewer multipliers if a design does not fit"),
     ] = True
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def recorded(self, *, experts: bool) -> dict[str, Any]:
-        """Those that decide a design and are not None, by their key in a plan.
+        """The choices that determine a design and are not None, by their key in a plan.
 
-        The key is the name that a choice had when the format was made.
+        The key is the name that a choice had when the format was defined.
         """
         without = {"runs", "predict", "placed", "fit"}
         without |= {"sizing", "shrink"} if experts else {"guard"}

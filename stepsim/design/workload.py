@@ -1,6 +1,6 @@
-"""Compiled models as workloads: what the compiler is told is a parameter like any other.
+"""Compiled models as workloads: options of the compiler are parameters like any others.
 
-So one search has tiles, lanes, orders, vectors and groups beside parameters of the machine.
+So one search covers tiles, lanes, orders, vectors and groups as well as parameters of the machine.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 class CompiledWorkload(Workload, SearchedChoices):
     """Base of workloads that are compiled from operator graphs.
 
-    Groups run one after another, and measures are those of all of them together, unless ``group``
-    names one. A subclass says in `operators` what is compiled.
+    Groups run one after another, and measures are totals over all of them unless ``group`` names
+    one. A subclass returns the graph to compile from `operators`.
     """
 
     own_machine: ClassVar[Any] = load_machine("u55c")
 
     shrink: Shrink = False
-    """A search compares designs; the one that is taken is worth the runs."""
+    """Off, as a search compares designs; only the final one is worth the extra runs."""
 
     group: Annotated[
         int | None,
-        Param("number of the group to be run, of several", otherwise="all, one after another",
-              least=0),
+        Param("number of the group to run, if there are several",
+              otherwise="all, one after another", least=0),
     ] = None  # fmt: skip
 
     def operators(self, machine: Machine) -> OperatorGraph:
-        """The graph that is compiled.
+        """The graph to compile.
 
         Raises
         ------
-        CompileError : there is none with these parameters.
+        CompileError : these parameters do not give a graph.
         """
         raise NotImplementedError
 
@@ -65,7 +65,7 @@ class CompiledWorkload(Workload, SearchedChoices):
 
         Raises
         ------
-        CompileError : a pass refuses the parameters, or the design does not fit the machine.
+        CompileError : a pass rejects the parameters, or the design does not fit the machine.
         ParameterError : there is no such group.
         """
         chosen = {one.name: getattr(self, one.name) for one in fields(SearchedChoices)}

@@ -289,7 +289,8 @@ def test_what_is_made_on_chip_is_not_read_for_each_tile() -> None:
 def test_tiles_of_rows_agree() -> None:
     graph = layer()
     with pytest.raises(
-        CompileError, match="but the tile of m is 2; tile the operators of 'routing'"
+        CompileError,
+        match="but the tile of m is 2; use the same tile for all operators of 'routing'",
     ):
         compiled(graph, 4, tiles={"moe.expert1.linear": {"m": 2}})
     with pytest.raises(CompileError, match="dim 'd1' of generic stays whole"):
@@ -300,7 +301,7 @@ def test_tiles_of_rows_agree() -> None:
 
 @pytest.mark.parametrize(
     ("entry", "told"),
-    [(4, "is 4, which is no expert"), (0.5, "is 0.5"), (1, "names an expert twice")],
+    [(4, "is 4, which is not an expert"), (0.5, "is 0.5"), (1, "names an expert twice")],
 )
 def test_routings_name_experts(entry: float, told: str) -> None:
     routing = np.tile(np.array([0.0, 1.0]), (12, 1))

@@ -1,4 +1,4 @@
-"""How the buffer of a converter is read: the drain nest as an affine walk over the fill nest."""
+"""The reads of a converter's buffer: the drain nest as an affine walk over the fill nest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BufferPlan:
         along a dim is spread over several loops of the fill nest, and a loop of the drain nest is
         not aligned to them, no single walk is affine: a first buffer then puts the chunk in
         row-major order, from which every walk is.
-    drain : loops of what comes out, those over the pieces of a tile innermost.
+    drain : loops of the output, those over the pieces of a tile innermost.
     """
 
     piece: tuple[int, int]
@@ -41,7 +41,7 @@ def tile_of(element: Sequence[int]) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def planned(by: Converter) -> BufferPlan:
-    """The buffers that a converter takes.
+    """The buffers that a converter needs.
 
     Raises
     ------
@@ -63,8 +63,8 @@ def planned(by: Converter) -> BufferPlan:
     first, second = _walk(fill, rows), _walk(rows, drain)
     if first is None or second is None:
         raise CompileError(
-            f"no affine walk of a buffer turns {by.src} into {by.dst}; choose tiles of which one "
-            "divides the other"
+            f"no affine walk of a buffer turns {by.src} into {by.dst}; choose tile sizes such that "
+            "one divides the other"
         )
     return BufferPlan(piece, ((fill, first), (rows, second)), drain)
 

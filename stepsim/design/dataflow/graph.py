@@ -1,8 +1,8 @@
-"""The dataflow graph: kernels that pass typed streams to each other, and what joins them.
+"""The dataflow graph: kernels that pass typed streams to each other, and their connections.
 
 A kernel is an operator as a loop nest over tiles; every operand is a port with an itensor, inferred
-from the loops. An edge joins the port of a producer to one of a consumer, on chip by a FIFO or a
-converter where both are in one group, else through off-chip memory, where a DMA stores or loads it.
+from the loops. An edge connects the port of a producer to one of a consumer: on chip by a FIFO or a
+converter if both are in one group, else through off-chip memory, by a store and a load (DMAs).
 Groups run one after another.
 """
 
@@ -28,7 +28,7 @@ Window = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class KernelLoop:
-    """A loop over tiles: the dim, how often it turns, by how much, and whether it adds up."""
+    """A loop over tiles: its dim, trip count and step, and whether it is a reduction."""
 
     dim: str
     trip: int
@@ -41,12 +41,12 @@ class KernelLoop:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Where a kernel reads or writes a tensor.
+    """A port of a kernel, which reads or writes a tensor.
 
     Attributes
     ----------
     window : the part of the tensor that it reads; the itensor is over this part.
-    itensor : the tokens in their order, those that are read again included.
+    itensor : the tokens in order, including repeated reads.
     """
 
     tensor: str
@@ -92,7 +92,7 @@ class Kernel:
 
     @property
     def firings(self) -> int:
-        """Tiles of iterations that it works on."""
+        """Number of firings: tiles of iterations."""
         return prod(self.trips)
 
     @property
@@ -101,7 +101,7 @@ class Kernel:
 
     @property
     def interval(self) -> int:
-        """Cycles of one firing: its iterations, so many at once."""
+        """Cycles of one firing: its iterations divided by the lanes."""
         if self.op.kind == "opaque":
             return -(-self.flops_per_firing // self.unroll)
         return -(-self.points // self.unroll)
@@ -114,17 +114,17 @@ class Kernel:
 
     @property
     def turns(self) -> int:
-        """Firings for each tile that leaves: those of the reduction loops."""
+        """Firings for each output tile: the iterations of the reduction loops."""
         return prod(loop.trip for loop in self.loops if loop.kind == "reduction")
 
     @property
     def ii(self) -> int:
-        """Cycles between tiles that leave, on average."""
+        """Average cycles between output tiles."""
         return self.turns * self.interval
 
     @property
     def d(self) -> int:
-        """Cycles from the first tiles to the first that leaves: all turns of the outermost sum."""
+        """Cycles from the first input tiles to the first output tile, after all reductions."""
         return self.interval * prod(self.trips[self._outermost_sum :])
 
     @property
@@ -142,7 +142,7 @@ class Kernel:
 
     @property
     def _outermost_sum(self) -> int:
-        """Place of the first reduction loop; the number of loops without one."""
+        """Index of the first reduction loop, or the number of loops if there is none."""
         adds = [i for i, loop in enumerate(self.loops) if loop.kind == "reduction"]
         return adds[0] if adds else len(self.loops)
 
@@ -154,14 +154,15 @@ class Edge:
     Attributes
     ----------
     slot : number of the operand.
-    source : what the producer sends of the part that the consumer reads.
-    converter : what joins the two, ``kind`` ``"fifo"`` where their tokens are the same.
+    source : the producer's stream, limited to the part that the consumer reads.
+    converter : the converter between the two; its ``kind`` is ``"fifo"`` if their tokens are the
+        same.
     shared : number of the edges of this producer that have the same converter: one is built, and
         its stream forked.
     depth : tokens of the FIFO to the consumer; None until sized, when it holds them all.
     depth_before : tokens of the FIFO from the producer to the converter, likewise; without a
         converter there is none.
-    vector : rows and columns of what one token of the FIFO is cut into; None for whole tiles.
+    vector : rows and columns of the vectors that a tile is cut into; None for whole tiles.
     folded : both kernels work on one buffer of a tile, and there is no FIFO.
     memory : kind of memory of the converter's buffer, or of the FIFO without one; None until it is
         placed.
@@ -195,7 +196,7 @@ class Edge:
 
     @property
     def matched(self) -> bool:
-        """A FIFO joins the two."""
+        """Whether a FIFO connects the two."""
         return self.converter.kind == "fifo"
 
     @property
@@ -205,19 +206,19 @@ class Edge:
 
     @property
     def vectors(self) -> int:
-        """Vectors that a tile passes the FIFO in."""
+        """Vectors per tile in the FIFO."""
         if self.vector is None:
             return 1
         return self.target.token_cells // (self.vector[0] * self.vector[1])
 
     @property
     def fifo_bits(self) -> int:
-        """Bits of one place of the FIFO to the consumer."""
+        """Bits of a slot of the FIFO to the consumer."""
         return self.target.token_bits // self.vectors
 
     @property
     def fifo_depth(self) -> int:
-        """Places of the FIFO to the consumer; without a depth all that pass it."""
+        """Slots of the FIFO to the consumer; if unsized, enough for all tokens."""
         return self.target.tokens * self.vectors if self.depth is None else self.depth
 
 
@@ -232,7 +233,7 @@ class Dma:
     converter : of a load, from there to the ports; ``kind`` ``"fifo"`` without reuse on chip.
     ports : kernels and numbers of the operands that a load feeds; empty for a store.
     packed : the tensor lies tile after tile in the order of the walk.
-    burst : tiles that a load of a packed tensor asks for at a time.
+    burst : tiles that a load of a packed tensor requests at a time.
     word_bits : of a packed tile's words; 0: a tile is one row.
     depth : tokens of the FIFO to each port; None until sized, when it holds them all.
     memory : where the buffer of the converter lies; None until it is placed.
@@ -264,7 +265,7 @@ class Dma:
 
     @property
     def rounds(self) -> int:
-        """How often the walk goes over all that it reads: turns of revisit loops outside."""
+        """Repetitions of the walk: iterations of the outer revisit loops."""
         turns = 1
         for loop in self.walk.normal_form().loops:
             if not loop.is_revisit:
@@ -284,7 +285,7 @@ class Dma:
 
     @property
     def converter_bytes(self) -> int:
-        """Bytes of the converter that keeps what is read again; 0 without one."""
+        """Bytes of the converter that keeps data that is read again; 0 without a converter."""
         return _bytes_of(self.converter) if self.converter is not None else 0
 
 
@@ -296,7 +297,7 @@ class DataflowGraph:
     ----------
     operators : the operator graph that it was made from, with tiles.
     dmas : loads and stores at the borders of the groups.
-    notes : what the passes decided, in words, in order.
+    notes : decisions of the passes, in words, in order.
     """
 
     operators: OperatorGraph
@@ -309,7 +310,7 @@ class DataflowGraph:
     if not TYPE_CHECKING:  # Type checkers know which attributes there are.
 
         def __getattr__(self, name: str) -> Any:
-            """Tell passes over operators that these are kernels already."""
+            """Report to passes over operators that these are already kernels."""
             if name in ("ops", "tensors", "with_role"):
                 raise CompileError(
                     f"graph '{self.name}': expected a graph of operators, found one of kernels; "
@@ -342,7 +343,7 @@ class DataflowGraph:
         return tuple(tuple(found[group]) for group in sorted(found))
 
     def on_chip(self, edge: Edge) -> bool:
-        """Both ends are in one group."""
+        """Whether both ends are in one group."""
         return self.kernel(edge.producer).group == self.kernel(edge.consumer).group
 
     @property
@@ -356,7 +357,7 @@ class DataflowGraph:
         return _once(self.inner_edges)
 
     def converter_bytes_of(self, group: int) -> int:
-        """Those of one group."""
+        """Bytes of the converters of one group."""
         return _once(e for e in self.inner_edges if self.kernel(e.producer).group == group)
 
     @property

@@ -1,8 +1,8 @@
 """From a tiled operator graph to kernels with typed ports: the pass ``kernels_of``.
 
 The type of a port follows from the loop nest (StreamTensor, section 2.3): trips and steps are those
-of the loops, the element is the slice that a tile reads, the map its offset. A producer sends the
-last turn of its reductions alone, so loops that add up are not in the type of an output.
+of the loops, the element is the slice that a tile reads, the map its offset. A producer sends only
+after the last iteration of its reductions, so reduction loops are not in the type of an output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepsim.itensor import AffineMap, ITensor, converter
 
 
 def kernels_of(graph: OperatorGraph) -> DataflowGraph:
-    """Make a kernel of every operator, each a group of its own, and join them by typed edges.
+    """Make a kernel of every operator, each in its own group, and connect them by typed edges.
 
     Raises
     ------
@@ -42,8 +42,9 @@ def kernels_of(graph: OperatorGraph) -> DataflowGraph:
         producer, consumer = by_name[edge.producer], by_name[edge.consumer]
         if not is_streamed(consumer.op, edge.slot):
             raise CompileError(
-                f"{consumer.op.told()}: operand {edge.slot} of {consumer.op.kind}, '{edge.tensor}',"
-                f" is made by {producer.op.told()}, but is read by address from off chip; make it "
+                f"{consumer.op.title()}: operand {edge.slot} of {consumer.op.kind}, "
+                f"'{edge.tensor}', is made by {producer.op.title()}, "
+                "but is read by address from off chip; make it "
                 "an input, a weight or a state"
             )
         port = consumer.inputs[edge.slot]
@@ -62,7 +63,7 @@ def kernels_of(graph: OperatorGraph) -> DataflowGraph:
 
 
 def is_streamed(op: Op, slot: int) -> bool:
-    """The operand comes as a stream.
+    """Whether the operand arrives as a stream.
 
     All do but those that a gather reads by address, and routings, which runs are bound to.
     """
@@ -71,7 +72,7 @@ def is_streamed(op: Op, slot: int) -> bool:
 
 def _kernel(graph: OperatorGraph, op: Op, number: int, routed: RoutedKernels) -> Kernel:
     if op.tiling is None:
-        raise CompileError(f"kernels_of: {op.told()} has no tiles; tile the graph first")
+        raise CompileError(f"kernels_of: {op.title()} has no tiles; tile the graph first")
     if routed.makes(op):
         return routed.kernel(op, number)
     kinds = {dim.name: dim.kind for dim in op.dims}
@@ -144,7 +145,7 @@ def _port(
 
 
 def parts_sent(producer: Kernel, windows: Iterable[Window]) -> ITensor:
-    """What a producer sends where consumers read only parts of it: tiles that no part cuts.
+    """The tokens of a producer whose consumers read only parts: tiles that no part cuts.
 
     Tiles across the border of a part are cut into pieces, rows outside, as a program cuts them.
     """
@@ -171,11 +172,11 @@ def parts_sent(producer: Kernel, windows: Iterable[Window]) -> ITensor:
 
 
 def part_of(producer: Kernel, sent: ITensor, port: Port) -> ITensor:
-    """What of the tokens that a producer sends lies in the window of a port, in their order.
+    """The tokens of a producer that lie in the window of a port, in order.
 
     Raises
     ------
-    CompileError : the window is no whole number of the loops that move along an axis.
+    CompileError : the window is not a whole number of iterations of the loops along an axis.
     """
     trips = list(sent.trips)
     for axis, (start, extent) in enumerate(port.window):
@@ -191,9 +192,9 @@ def part_of(producer: Kernel, sent: ITensor, port: Port) -> ITensor:
                 break
         if left != [0, sent.element[axis]]:
             raise CompileError(
-                f"{producer.op.told()} sends '{port.tensor}' as {sent}, and positions {start} to "
-                f"{start + extent - 1} of axis {axis} are read alone, which no whole turns of its "
-                "loops are; tile the dim that moves along that axis by a divisor of "
+                f"{producer.op.title()} sends '{port.tensor}' as {sent}, and positions {start} to "
+                f"{start + extent - 1} of axis {axis} are read alone, which are not whole "
+                "iterations of its loops; tile the dim that moves along that axis by a divisor of "
                 f"{gcd(start, extent)}"
             )
     return ITensor(sent.element, tuple(trips), sent.steps, sent.map, sent.dtype)

@@ -1,6 +1,6 @@
-"""Kernels of routed rows: which ports are typed and which are not.
+"""Kernels of routed rows, and which of their ports are typed.
 
-An untyped stream carries whole rows, some at a time, so that it has no order but that of the rows.
+An untyped stream carries whole rows, several at a time, in the order of the rows.
 ``dispatch`` takes a typed stream of single rows and sends untyped ones, one for each expert;
 ``combine`` takes those and sends a typed one of single rows. In between a kernel runs over the
 tiles of rows of one expert outermost, whatever their number is in a run; for each of them its
@@ -22,12 +22,12 @@ from stepsim.itensor import AffineMap, ITensor
 
 
 def is_routed(kernel: Kernel) -> bool:
-    """It reads a routing, or rows that one chose."""
+    """Whether the operator reads a routing, or rows that a routing chose."""
     return kernel.op.kind in ROUTED or isinstance(kernel.output.itensor, Untyped)
 
 
 class RoutedKernels:
-    """Makes the kernels of the operators of a graph that have to do with routings."""
+    """Makes the kernels of a graph's operators that involve routings."""
 
     def __init__(self, graph: OperatorGraph) -> None:
         self.graph = graph
@@ -106,8 +106,8 @@ class RoutedKernels:
         around = tiling.order[: tiling.order.index(dim)]
         if set(around) & set(moving):
             raise CompileError(
-                f"{op.told()}: the loop {dim} runs over rows that a routing chooses, so it is "
-                f"outermost; found {', '.join(tiling.order)}"
+                f"{op.title()}: the loop {dim} runs over rows that a routing chooses, so it must "
+                f"be outermost; found {', '.join(tiling.order)}"
             )
         rows = self.rows[op.output.tensor]
         inputs = []
@@ -119,8 +119,9 @@ class RoutedKernels:
             port = self._untyped(op, operand)
             if port.itensor.element[-2] != turns.step:
                 raise CompileError(
-                    f"{op.told()}: '{operand.tensor}' comes as {port.itensor}, but the tile of "
-                    f"{dim} is {turns.step}; tile the operators of '{rows.routing}' alike"
+                    f"{op.title()}: '{operand.tensor}' comes as {port.itensor}, but the tile of "
+                    f"{dim} is {turns.step}; use the same tile for all operators of "
+                    f"'{rows.routing}'"
                 )
             inputs.append(port)
         _require_whole(op, op.output, self._tensor(op.output), dim, ())
@@ -137,7 +138,7 @@ class RoutedKernels:
         """What is read once for every tile of rows: typed in one turn, in all it is not."""
         if operand.tensor in self.graph.producers:
             raise CompileError(
-                f"{op.told()}: '{operand.tensor}' is made on the chip and would be read once for "
+                f"{op.title()}: '{operand.tensor}' is made on the chip and would be read once for "
                 f"each tile of {rows}; make it an input, a weight or a state"
             )
         tensor = self._tensor(operand)
@@ -175,9 +176,9 @@ def _require_whole(
     whole = whole and prod(op.sizes[d] for d, _ in last.terms) == tensor.shape[-1]
     if operand.access[-2:][0].dim != dim or not whole or set(operand.dims) & set(moving):
         raise CompileError(
-            f"{op.told()}: {operand} is no whole rows [{dim}, columns] of '{tensor.name}'; between "
-            "dispatch and combine operators read and write whole rows, and tile columns only of "
-            "the result of a product"
+            f"{op.title()}: {operand} is not whole rows [{dim}, columns] of '{tensor.name}'; "
+            "between dispatch and combine operators read and write whole rows, and tile columns "
+            "only of the result of a product"
         )
 
 
@@ -190,11 +191,11 @@ def untyped_edge(producer: Kernel, consumer: Kernel, slot: int) -> Edge:
     """
     port, sent = consumer.inputs[slot], producer.output.itensor
     target = port.itensor
-    where = f"{consumer.op.told()}: operand {slot}, '{port.tensor}'"
+    where = f"{consumer.op.title()}: operand {slot}, '{port.tensor}'"
     if not (isinstance(sent, Untyped) and isinstance(target, Untyped)):
         raise CompileError(
-            f"{where}, is sent as {sent} and read as {target}; only dispatch and combine stand "
-            "between typed and untyped streams"
+            f"{where}, is sent as {sent} and read as {target}; only dispatch and combine "
+            "convert between typed and untyped streams"
         )
     source = sent if sent.expert is not None else sent.of_expert(target.expert)
     try:

@@ -22,7 +22,7 @@ class Untyped(ITensor):
     Attributes
     ----------
     routing : name of the routing that decides.
-    expert : whose rows they are; None for those of all experts, one stream each.
+    expert : owner of the rows; None for the rows of all experts, one stream each.
     """
 
     routing: str = ""
@@ -58,8 +58,8 @@ class Untyped(ITensor):
     def normal_form(self) -> NoReturn:
         """Raise ITensorError: there is no order."""
         raise ITensorError(
-            f"{self}: '{self.routing}' decides which tokens come, so that it has no order to "
-            "compare with another's; dispatch makes such streams and combine ends them"
+            f"{self}: '{self.routing}' decides which tokens it carries, so its order cannot be "
+            "compared with another stream's; dispatch makes such streams and combine ends them"
         )
 
     def offsets(self) -> Any:
@@ -96,6 +96,6 @@ def fifo_between(source: Untyped, target: Untyped) -> Converter:
     if end(source) != end(target):
         raise ITensorError(
             f"{source} cannot feed {target}: untyped streams pass in a FIFO only, so both ends "
-            "need the same tile, scalar type, expert and maximum; tile both operators alike"
+            "need the same tile, scalar type, expert and maximum; tile both operators the same way"
         )
     return Converter(source, target, "fifo", source.element, (), (), ())

@@ -55,14 +55,14 @@ def _a(role: str) -> str:
 
 
 def _refuse(op: Op, what: str, cure: str) -> NoReturn:
-    raise CompileError(f"{op.told()}: {what}; {cure}")
+    raise CompileError(f"{op.title()}: {what}; {cure}")
 
 
 def _check_tensors(graph: OperatorGraph) -> None:
     where = f"operator graph '{graph.name}'"
     for key, tensor in graph.tensors.items():
         if key != tensor.name:
-            raise CompileError(f"{where}: tensor '{tensor.name}' stands under the name '{key}'")
+            raise CompileError(f"{where}: tensor '{tensor.name}' is listed under the name '{key}'")
         if tensor.role not in get_args(Role):
             near = did_you_mean(str(tensor.role), get_args(Role))
             raise CompileError(f"{where}: tensor '{key}' has role '{tensor.role}'{near}")
@@ -103,7 +103,7 @@ def _check_op(graph: OperatorGraph, op: Op) -> None:
     for operand in (*op.inputs, op.output):
         if operand.tensor not in graph.tensors:
             near = did_you_mean(operand.tensor, graph.tensors)
-            raise CompileError(f"{op.told()}: there is no tensor '{operand.tensor}'{near}")
+            raise CompileError(f"{op.title()}: there is no tensor '{operand.tensor}'{near}")
     if op.kind == "generic":
         _check_generic(op)
     else:
@@ -118,7 +118,7 @@ def _check_generic(op: Op) -> None:
     try:
         check_expression(op.body, len(op.inputs))
     except CompileError as error:
-        raise CompileError(f"{op.told()}: {error}") from None
+        raise CompileError(f"{op.title()}: {error}") from None
     assert op.body is not None
     unread = sorted(set(range(len(op.inputs))) - set(arguments_of(op.body)))
     if unread:
@@ -137,7 +137,7 @@ def _check_generic(op: Op) -> None:
 def _check_structured(op: Op) -> None:
     if op.kind not in STRUCTURED:
         near = did_you_mean(op.kind, ("generic", *STRUCTURED))
-        raise CompileError(f"{op.told()}: unknown kind '{op.kind}'{near}")
+        raise CompileError(f"{op.title()}: unknown kind '{op.kind}'{near}")
     kind = STRUCTURED[op.kind]
     if op.body is not None or op.combine is not None:
         _refuse(op, f"{op.kind} has a body or combine", "use those in generic operators only")
@@ -166,7 +166,9 @@ def _check_access(op: Op, operand: Operand, tensor: Tensor, slot: int) -> None:
     for axis, (index, size) in enumerate(zip(operand.access, tensor.shape, strict=True)):
         if op.kind == "gather" and slot == 0 and axis == op.attributes["axis"]:
             if index.terms or index.offset:
-                _refuse(op, f"axis {axis} of {operand} is given", "leave it 0: indices say it")
+                _refuse(
+                    op, f"axis {axis} of {operand} is given", "leave it 0: the indices determine it"
+                )
             continue
         low = high = index.offset
         for dim, n in index.terms:
@@ -190,7 +192,7 @@ def _check_shape(op: Op, operand: Operand, tensor: Tensor, sizes: dict[str, int]
         for dim, n in index.terms:
             if dim not in sizes:
                 near = did_you_mean(dim, sizes)
-                raise CompileError(f"{op.told()}: {operand} uses dim '{dim}'{near}")
+                raise CompileError(f"{op.title()}: {operand} uses dim '{dim}'{near}")
             if n == 0 or dims.count(dim) > 1:
                 _refuse(op, f"{operand} has dim '{dim}' times 0 or twice", "sum its terms up")
 

@@ -40,7 +40,7 @@ def function_of(name: str) -> Function:
     fn = FUNCTIONS.get(name)
     if fn is None:
         raise CompileError(
-            f"'{name}' is no function of scalars that st.fn has"
+            f"'{name}' is not a scalar function of st.fn"
             + did_you_mean(str(name), ("arg", "const", *FUNCTIONS))
         )
     return fn

@@ -61,7 +61,7 @@ class OperatorGraph:
     if not TYPE_CHECKING:  # Type checkers know which attributes there are.
 
         def __getattr__(self, name: str) -> Any:
-            """Tell passes over kernels that there are none yet."""
+            """Report to passes over kernels that the graph has none yet."""
             if name in ("kernels", "operators", "dmas", "groups", "inner_edges"):
                 raise CompileError(
                     f"graph '{self.name}': expected a graph of kernels, found one of operators; "

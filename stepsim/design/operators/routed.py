@@ -1,7 +1,7 @@
 """Rows that a routing chooses: which tensors of an operator graph have them, and along which axis.
 
 How many rows an expert gets is known in a run. Tensors with such rows are as large as the declared
-maximum, and only operators that treat all rows alike may touch them (:func:`routed_rows`):
+maximum, and only operators that treat all rows the same may use them (:func:`routed_rows`):
 
 * ``dispatch``: (x, routing). ``output[e, r]`` is the r-th of the rows of ``x`` that the routing
   sends to expert ``e``; ``attributes`` name the dims ``expert`` and ``row``. The size of ``row`` is
@@ -78,7 +78,7 @@ def routed_rows(graph: OperatorGraph) -> dict[str, RoutedRows]:
     Raises
     ------
     CompileError : an operator mixes such rows with others, adds them up, moves them to another
-        place, or is of a kind that does not treat rows alike.
+        place, or is of a kind that does not treat all rows the same.
     """
     return _Rows(graph).found
 
@@ -188,7 +188,7 @@ class _Rows:
 
 
 def _refuse(op: Op, what: str, cure: str) -> NoReturn:
-    raise CompileError(f"{op.told()}: {what}; {cure}")
+    raise CompileError(f"{op.title()}: {what}; {cure}")
 
 
 _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -217,8 +217,8 @@ def _check_operands(graph: OperatorGraph, op: Op) -> None:
     if len(first.shape) != 2 or any(
         w not in (None, size) for w, size in zip(wanted, first.shape, strict=True)
     ):
-        told = "x".join("any" if w is None else str(w) for w in wanted)
-        _refuse(op, f"operand 0 is {first}, expected {told} by {routing}", "check the shapes")
+        sizes = "x".join("any" if w is None else str(w) for w in wanted)
+        _refuse(op, f"operand 0 is {first}, expected {sizes} by {routing}", "check the shapes")
     for slot, operand in enumerate(op.inputs):
         places = _PLACES[op.kind][slot] if slot < 2 else ".n"
         for place, index in zip(places, operand.access, strict=True):

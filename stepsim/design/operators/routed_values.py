@@ -33,8 +33,8 @@ def indices_of(routing: str, given: Any, experts: int, where: str) -> NDArray[np
     if wrong.size:
         row, slot = (int(i) for i in wrong[0])
         raise CompileError(
-            f"{where}: row {row}, slot {slot} of '{routing}' is {array[row, slot]:g}, which is no "
-            f"expert; use whole numbers from 0 to {experts - 1}"
+            f"{where}: row {row}, slot {slot} of '{routing}' is {array[row, slot]:g}, which is not "
+            f"an expert; use whole numbers from 0 to {experts - 1}"
         )
     ordered = np.sort(whole, axis=1)
     twice = np.argwhere(ordered[:, 1:] == ordered[:, :-1])
@@ -83,9 +83,9 @@ def rows_of(indices: NDArray[np.int64], expert: int) -> NDArray[np.intp]:
 def _dispatch(op: Op, inputs: Sequence[Array], target: Array) -> None:
     x, routing = inputs
     experts, most = op.sizes[op.attributes["expert"]], op.sizes[op.attributes["row"]]
-    indices = indices_of(routing_of(op), routing, experts, op.told())
+    indices = indices_of(routing_of(op), routing, experts, op.title())
     counts = np.bincount(indices.ravel(), minlength=experts)
-    check_counts(routing_of(op), counts.tolist(), most, op.told())
+    check_counts(routing_of(op), counts.tolist(), most, op.title())
     target[...] = np.nan
     for expert in range(experts):
         rows = rows_of(indices, expert)
@@ -94,14 +94,14 @@ def _dispatch(op: Op, inputs: Sequence[Array], target: Array) -> None:
 
 def _choose(op: Op, inputs: Sequence[Array], target: Array) -> None:
     scores, routing = inputs
-    indices = indices_of(routing_of(op), routing, op.attributes["experts"], op.told())
+    indices = indices_of(routing_of(op), routing, op.attributes["experts"], op.title())
     target[...] = np.take_along_axis(scores, indices, axis=1)
 
 
 def _combine(op: Op, inputs: Sequence[Array], target: Array) -> None:
     weights, routing = inputs[:2]
     slots = expert_slots(op)
-    indices = indices_of(routing_of(op), routing, len(slots), op.told())
+    indices = indices_of(routing_of(op), routing, len(slots), op.title())
     target[...] = 0
     for expert, slot in enumerate(slots):
         rows = rows_of(indices, expert)

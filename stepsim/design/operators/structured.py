@@ -1,4 +1,4 @@
-"""Operators that are no expression at each point, and what all operators cost.
+"""Operators that are not an expression at each point, and the costs of all operators.
 
 * ``rotary``: (x, cos, sin). ``attributes["turn"]`` names a dim of size 2; the values at its two
   places, a and b, become ``a cos - b sin`` and ``b cos + a sin``.
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from stepsim.design.operators.types import Op
 
 COMBINES: Final[Mapping[str, str]] = {"sum": "add", "max": "max"}
-"""The function of ``st.fn`` that each way to combine is made of."""
+"""The function of ``st.fn`` behind each way to combine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structured:
-    """What a kind of structured operator must have.
+    """The requirements of a kind of structured operator.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ STRUCTURED: Final[Mapping[str, Structured]] = {
         None, {"row": (_dim, "a dim"), "slot": (_dim, "a dim")}, _weighted_sum, reduces=True
     ),
 }  # fmt: skip
-"""Kinds of operators beside ``generic``."""
+"""Kinds of operators other than ``generic``."""
 
 
 def concat_ends(op: Op) -> tuple[int, ...]:
@@ -154,7 +154,7 @@ def flops_of(op: Op) -> int:
     """
     if op.kind == "generic":
         if op.body is None:
-            raise CompileError(f"{op.told()}: a generic operator needs a body")
+            raise CompileError(f"{op.title()}: a generic operator needs a body")
         weight = 0
         if op.combine is not None:
             weight = int(function_of(COMBINES[op.combine]).flops.at({"m": 1, "n": 1}))

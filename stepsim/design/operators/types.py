@@ -1,4 +1,4 @@
-"""What operator graphs are made of: dims, affine positions, tensors, operators."""
+"""The parts of operator graphs: dims, affine positions, tensors, operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Role = Literal["input", "weight", "state", "intermediate", "output"]
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A loop of an operator: its name, how often it runs, and whether it adds up."""
+    """A loop of an operator: its name, its trip count, and whether it is a reduction."""
 
     name: str
     size: int
@@ -112,7 +112,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """How an operator is to run; passes write it.
+    """The loop schedule of an operator, set by passes.
 
     Attributes
     ----------
@@ -186,8 +186,8 @@ class Op:
             and self.body in (("mul", ("arg", 0), ("arg", 1)), ("mul", ("arg", 1), ("arg", 0)))
         )
 
-    def told(self) -> str:
-        """The operator and its place, as messages name it."""
+    def title(self) -> str:
+        """The operator and its place, for messages."""
         return f"operator '{self.name}'" + (f" ({self.where})" if self.where else "")
 
     def __str__(self) -> str:

@@ -231,7 +231,7 @@ def _gather(op: Op, inputs: Sequence[Array], target: Array) -> None:
     wrong = (whole != indices) | (whole < 0) | (whole >= size)
     if wrong.any():
         raise CompileError(
-            f"{op.told()}: index {indices[wrong][0]:g} of '{op.inputs[1].tensor}' is no row of "
+            f"{op.title()}: index {indices[wrong][0]:g} of '{op.inputs[1].tensor}' is not a row of "
             f"'{op.inputs[0].tensor}', which has {size}"
         )
     places: list[Any] = []
@@ -246,8 +246,8 @@ def _gather(op: Op, inputs: Sequence[Array], target: Array) -> None:
 
 def _opaque(op: Op, inputs: Sequence[Array], target: Array) -> None:
     raise CompileError(
-        f"{op.told()}: '{op.attributes['target']}' is opaque, so that its values are unknown; "
-        "build it of operators to evaluate the graph"
+        f"{op.title()}: '{op.attributes['target']}' is opaque, so its values are unknown; "
+        "build it from operators to evaluate the graph"
     )
 
 

@@ -28,7 +28,7 @@ class Pass:
 
     @property
     def is_idle(self) -> bool:
-        """It changed nothing."""
+        """Whether it changed nothing."""
         return self.before == self.after
 
 
@@ -37,7 +37,7 @@ def designed(graph: OperatorGraph, choices: Choices) -> tuple[DataflowGraph, tup
 
     Raises
     ------
-    CompileError : a pass refuses a choice; the message begins with the name of the pass.
+    CompileError : a pass rejects a choice; the message starts with the name of the pass.
     """
     if choices.budget is None or choices.order == "fastest":
         found = "no budget" if choices.budget is None else "the order 'fastest'"

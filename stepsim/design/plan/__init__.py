@@ -1,1 +1,1 @@
-"""Plans: what was decided for a model on a machine, and what is read from it."""
+"""Plans: the decisions for a model on a machine, and their files, tables and pictures."""

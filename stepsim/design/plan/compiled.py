@@ -22,7 +22,7 @@ class Compiled:
 
     Attributes
     ----------
-    plan : everything that was decided, and the cycles that it was simulated to take.
+    plan : all decisions, and the simulated cycles.
     passes : the steps in order, each with the graph before and after it.
     """
 
@@ -37,7 +37,7 @@ class Compiled:
 
     @cached_property
     def prepared(self) -> tuple[Prepared, ...]:
-        """They are laid out for the machine, with the depths of the plan."""
+        """The programs of all groups, prepared for the machine with the depths of the plan."""
         return tuple(
             prepare(made.program, self.plan.machine, fifo_depth=group.depths)
             for made, group in zip(self.programs, self.plan.groups, strict=True)
@@ -57,19 +57,19 @@ class Compiled:
 
     @property
     def cycles(self) -> int:
-        """Of all groups, one after another, by new runs."""
+        """Total cycles of all groups, one after another, by new runs."""
         return sum(prepared.run().cycles for prepared in self.prepared)
 
     @property
     def milliseconds(self) -> float | None:
-        """What the plan takes by the clock of its machine; None where it states none."""
+        """Time of the plan by the clock of its machine; None if the machine states no clock."""
         cycles = self.plan.simulated
         return None if cycles is None else self.plan.machine.milliseconds(cycles)
 
     def passes_text(self) -> str:
         """The graph before the first pass, and after every one that changed it."""
         if not self.passes:
-            return f"{self.plan.name}: a plan that was read knows no passes\n"
+            return f"{self.plan.name}: a plan read from a file has no passes\n"
         parts = [f"== before {self.passes[0].name}\n{self.passes[0].before.text()}"]
         parts += [
             f"== after {one.name}\n" + ("no change\n" if one.is_idle else one.after.text())
@@ -78,7 +78,7 @@ class Compiled:
         return "\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """What the tables show, as plain data for JSON."""
+        """The contents of the tables, as plain data for JSON."""
         from stepsim.design.plan.summary import (
             converter_rows,
             fifo_rows,

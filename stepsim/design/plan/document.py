@@ -1,7 +1,7 @@
 """Plans as YAML: decisions to read, and the operator graph that they are about as JSON.
 
-What follows from the decisions (loops, typed ports, converters) is not in the text; it is made
-anew, by the same pass, so that a plan cannot contradict itself.
+Consequences of the decisions (loops, typed ports, converters) are not in the text; the same passes
+derive them again, so a plan cannot contradict itself.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def plan_text(plan: PlanParts) -> str:
     if _graph_of(_Reader(document, {}, "plan"), plan.graph.operators.to_json()) != plan.graph:
         raise CompileError(
             f"plan of {plan.graph.name}: its dataflow graph is not what the passes make of its "
-            "decisions, so that a file of it would be another plan; report this as a bug"
+            "decisions, so its file would describe another plan; report this as a bug"
         )
     text: str = yaml.dump(
         document, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100,
@@ -267,9 +267,9 @@ class _Reader:
         except StepSimError as error:
             return self.refuse(path, f"{path}: {error}".rstrip("."))  # type: ignore[no-any-return]
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            told = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error}"
             return self.refuse(  # type: ignore[no-any-return]
-                path, f"{path}: not as a plan is written ({told})"
+                path, f"{path}: not in the form of a plan ({reason})"
             )
 
     def build(self, path: str, make: Callable[..., _R], row: Any) -> _R:

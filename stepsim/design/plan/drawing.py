@@ -47,7 +47,7 @@ class _Group:
 
 
 def to_svg(graph: DataflowGraph) -> str:
-    """The kernels of a design, group beside group in the order in which they run.
+    """The kernels of a design, its groups side by side in the order in which they run.
 
     Kernels have tile, unroll and interval, converters their bytes, loads and stores their traffic,
     and edges the depth and bytes of their FIFO, or ``unsized``.
@@ -97,8 +97,8 @@ def _group(graph: DataflowGraph, group: int) -> _Group:
         if kernel.group != group:
             continue
         die = "" if kernel.die is None else f", die {kernel.die}"
-        told = f"tile {sides_text(kernel)}, unroll {kernel.unroll}, II {kernel.ii}{die}"
-        add(("kernel", kernel.name), _Box((kernel.name, told), _KERNEL_FILL))
+        details = f"tile {sides_text(kernel)}, unroll {kernel.unroll}, II {kernel.ii}{die}"
+        add(("kernel", kernel.name), _Box((kernel.name, details), _KERNEL_FILL))
         for edge in inner:
             if edge.producer != kernel.name:
                 continue

@@ -1,4 +1,4 @@
-"""What ``stepsim compile`` writes: plan, FIFO depths as YAML and as HLS pragmas, pictures."""
+"""The files of ``stepsim compile``: plan, FIFO depths as YAML and HLS pragmas, pictures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def write_files(compiled: Compiled, folder: Path) -> tuple[Path, ...]:
-    """Write all files of a plan to a folder, which is made; all of them or none.
+    """Write all files of a plan, or none of them, to a folder, which is created.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def fifo_files(compiled: Compiled) -> dict[str, str]:
 
 def pragmas(compiled: Compiled) -> str:
     """``#pragma HLS stream`` lines of the FIFOs between kernels, loads and converters."""
-    lines = [f"// FIFO depths of {compiled.plan.name}, in tokens of the streams that are named."]
+    lines = [f"// FIFO depths of {compiled.plan.name}, in tokens of the named streams."]
     for made, group in zip(compiled.programs, compiled.plan.groups, strict=True):
         lines.append(f"// group {made.group}")
         depths = group.depths or {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PlanWorkload(Workload):
-    """Base of workloads that are one plan; one with experts is fed with a routing."""
+    """Base of workloads that run a plan; a plan with experts takes a routing as input."""
 
     plan: ClassVar[Any]
 
@@ -75,7 +75,7 @@ class _PlanBuilt(Built):
 
 @dataclass(frozen=True, slots=True)
 class _RoutingShape:
-    """What a plan with experts is fed with."""
+    """The inputs of a plan with experts."""
 
     rows: int
     k: int
@@ -96,7 +96,7 @@ def _routing_of(plan: Plan) -> _RoutingShape | None:
 
 _GROUP: Any = Annotated[
     int | None,
-    Param("number of the group to be run, of several", otherwise="the only one", least=0),
+    Param("number of the group to run, if there are several", otherwise="the only one", least=0),
 ]
 
 

@@ -2,8 +2,8 @@
 
 A model is its block, run once for each layer with other weights (StreamTensor, section 1). Layers
 follow each other, so their times add up. A prompt passes all layers once, then every token of the
-output does. The published rows obey ``latency = ttft + output / speed``, so what a request costs
-once beside that is counted with the output.
+output does. The published rows obey ``latency = ttft + output / speed``, so the fixed overhead of a
+request is counted with the output.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def request(
     Parameters
     ----------
     generated : tokens.
-    overhead_ms : what every request takes beside, counted with the output.
+    overhead_ms : fixed overhead of every request, counted with the output.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def request_times(
 
 
 def joules_per_token(times: RequestTimes, watts: float) -> float:
-    """Energy of one token of the output at a power that is given: the paper states none.
+    """Energy of one output token at a given power; the paper states no power.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a plan is made of: the decisions, and what was found for each group and kernel."""
+"""The parts of a plan: the decisions, and the results for each group and kernel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """What was found for the program of one group.
+    """The results for the program of one group.
 
     Attributes
     ----------
@@ -75,8 +75,8 @@ class PlanParts:
     graph : kernels with tiles, orders, unrolls, groups and dies; edges with converters, vectors and
         depths; loads and stores.
     machine : what it was compiled for.
-    choices : what the passes and the sizing were told, by name.
-    groups : what was found for the program of every group, in the order in which they run.
+    choices : options of the passes and the sizing, by name.
+    groups : results for the program of every group, in the order in which they run.
     measured : kernels alone, by name.
     provenance : versions that it was made with.
     """

@@ -1,4 +1,4 @@
-"""``Plan``: everything that was decided for a model on a machine, enough to build its programs."""
+"""``Plan``: all decisions for a model on a machine, enough to build its programs."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ class Plan(PlanParts):
             return 0
         if number in numbers:
             return numbers.index(number)
-        told = "; ".join(
+        listed = "; ".join(
             f"{kernels[0].group}: {len(kernels)} kernels, {kernels[0].name} to {kernels[-1].name}"
             for kernels in self.graph.groups
         )
         what = "there are several groups" if number is None else f"there is no group {number}"
-        raise CompileError(f"plan of {self.name}: {what}, name one of {told}")
+        raise CompileError(f"plan of {self.name}: {what}; name one of {listed}")
 
     def to_yaml(self) -> str:
         """A text that :meth:`from_yaml` reads back as an equal plan."""

@@ -1,4 +1,4 @@
-"""A plan in tables: kernels, groups, converters, FIFOs, and what it takes."""
+"""A plan as tables: kernels, groups, converters, FIFOs, and times."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def times_text(plan: Plan) -> list[str]:
     lines = [f"does not fit: {one}" for one in plan.choices.get("tried", ())]
     if lines:
         lines.append(
-            f"none of these {len(lines)} fits; the plan is the one that needs least"
+            f"none of these {len(lines)} designs fits; the plan is the one that needs least"
             if plan.infeasible
             else "fits: budget {budget:,}, tile {tile}, unroll {unroll}".format(**plan.choices)
         )
@@ -150,17 +150,17 @@ def times_text(plan: Plan) -> list[str]:
     ):
         if cycles is not None:
             ms = plan.machine.milliseconds(cycles)
-            told = "" if ms is None else f" = {ms:.4f} ms"
-            lines.append(f"{name}: {cycles:,} cycles{told}")
+            time = "" if ms is None else f" = {ms:.4f} ms"
+            lines.append(f"{name}: {cycles:,} cycles{time}")
     about, layers = plan.graph.operators.attributes, layers_of(plan)
     whole = model_milliseconds(plan)
     if layers > 1 and whole is not None:
         if about.get("phase") == "prefill":
-            told = f"first token of a prompt of {about.get('tokens')} after {whole:.3f} ms"
+            text = f"first token of a prompt of {about.get('tokens')} after {whole:.3f} ms"
         else:
             each = whole / (int(about.get("tokens", 1)) * int(about.get("batch", 1)))
-            told = f"{whole:.3f} ms for a token, {1000 / each:.1f} token/s"
-        lines.append(f"all {layers} layers: {told}")
+            text = f"{whole:.3f} ms for a token, {1000 / each:.1f} token/s"
+        lines.append(f"all {layers} layers: {text}")
     return lines
 
 

@@ -45,7 +45,7 @@ class GroupProgram:
     _tensors: Mapping[str, Tensor] = field(repr=False)
 
     def bindings(self, values: Mapping[str, Any]) -> dict[Routing, Array]:
-        """What a run is bound to: indices ``[rows, k]`` of each routing, of values by name.
+        """Bindings of a run: indices ``[rows, k]`` of each routing, from values by name.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class GroupProgram:
         return found
 
     def tensors(self, values: Mapping[str, Any]) -> dict[str, Array]:
-        """What the loads of the program read, from values of the model's tensors.
+        """The inputs of the program's loads, from values of the model's tensors.
 
         Raises
         ------
@@ -79,8 +79,8 @@ class GroupProgram:
             given = np.asarray(values[name]).reshape(indices.shape)
             if not np.array_equal(given, indices):
                 raise CompileError(
-                    f"program '{self.program.name}': values of '{name}' are addresses, which the "
-                    "program was made with other ones of; make it with programs_of(graph, values)"
+                    f"program '{self.program.name}': values of '{name}' are addresses, and differ "
+                    "from those the program was made with; make it with programs_of(graph, values)"
                 )
         whole = {name: np.asarray(values[of]) for name, of in self.tables.items()}
         return whole | {

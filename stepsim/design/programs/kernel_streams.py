@@ -163,14 +163,14 @@ def gathered(kernel: Kernel, table: TensorSpec, indices: Any) -> Stream:
     at, columns = op.inputs[0].access[-2:] if len(op.inputs[0].access) == 2 else (None, None)
     if at is None or columns is None or op.attributes["axis"] != 0 or columns.dim is None:
         raise CompileError(
-            f"{op.told()}: a program gathers whole rows of a matrix, found {op.inputs[0]} along "
+            f"{op.title()}: a program gathers whole rows of a matrix, found {op.inputs[0]} along "
             f"axis {op.attributes['axis']}; copy the table into rows and columns first"
         )
     rows, width = table.shape
     numbers = np.asarray(indices).astype(np.int64)
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < rows):
         raise CompileError(
-            f"{op.told()}: indices {numbers.min()} to {numbers.max()} of '{op.inputs[1].tensor}' "
+            f"{op.title()}: indices {numbers.min()} to {numbers.max()} of '{op.inputs[1].tensor}' "
             f"are not all rows of '{op.inputs[0].tensor}', which has {rows}"
         )
     tile = kernel.output.tile

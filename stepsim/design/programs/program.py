@@ -1,9 +1,9 @@
 """From a dataflow graph to programs, one for each group: ``program_of`` and ``programs_of``.
 
-Groups run one after another, since a group is what is on the chip at a time: what a later group
-loads, an earlier one has stored. Within one program a load could only wait for the acknowledgments
-of a store, and would still read the values that the tensor had before the program began; so each
-group is a program of its own, their cycles add up, and the chip holds the largest of them.
+Groups run one after another, since only one group is on the chip at a time: an earlier group stores
+what a later one loads. Within one program a load could only wait for the acknowledgments of a
+store, and would still read the values that the tensor had before the program started. So each group
+is a separate program, their cycles add up, and the chip must fit the largest of them.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class _Builder:
         return x if stored == tile else map_(relaid(stored, tile), x, label=label)
 
     def _sized(self, name: str, x: Stream, depth: int) -> None:
-        """A stream whose FIFO is as deep as stated, or so deep that nothing waits for room."""
+        """A stream whose FIFO has the stated depth, or one at which nothing waits for room."""
         self.streams[name] = x.with_depth(depth)
 
     def _kernel(self, kernel: Kernel) -> None:
@@ -215,13 +215,13 @@ class _Builder:
             shape = self.graph.operators.tensors[name].shape
             indices: Any = spec(*shape)
             if name in self.values:
-                given = shaped(name, self.values[name], shape, op.told())
-                indices = indices_of(name, given, experts, op.told())
+                given = shaped(name, self.values[name], shape, op.title())
+                indices = indices_of(name, given, experts, op.title())
             self.routings[name] = routing(indices, experts, max_rows=most)
         return self.routings[name]
 
     def _sent(self, kernel: Kernel, made: Stream) -> None:
-        """What a kernel sends goes to stores, and by FIFO or converter to its readers."""
+        """Connect the output of a kernel to stores and, by FIFO or converter, to its readers."""
         edges = [edge for edge in self.edges if edge.producer == kernel.name]
         stores = [
             dma
@@ -318,7 +318,7 @@ class _Builder:
 
 
 def _forked(x: Stream, readers: int, label: str) -> list[Stream]:
-    """A stream for each reader, so that the FIFO of each has a depth of its own."""
+    """A stream for each reader, so that each FIFO has a separate depth."""
     return [x] if readers == 1 else list(broadcast(x, readers, label=label))
 
 

@@ -33,7 +33,7 @@ from stepsim.graph import (
 
 @dataclass(frozen=True, slots=True)
 class RoutedOutputs:
-    """What a kernel sends.
+    """The outputs of a kernel.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ def _through(
     streams: Mapping[int, Stream],
     again: Mapping[tuple[str, int], tuple[Dma, TensorSpec]],
 ) -> Stream:
-    """A kernel over the tiles of rows of one expert; ``again``: what each tile loads anew."""
+    """A kernel over the tiles of rows of one expert; ``again``: loads repeated for each tile."""
     inner = kernel.loops[1:]
     turns = prod(loop.trip for loop in inner)
     lead = streams[min(streams)]

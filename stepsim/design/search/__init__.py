@@ -1,1 +1,1 @@
-"""From a model to its plan: orders, fits and FIFO depths are chosen by simulating."""
+"""From a model to its plan: orders, fits and FIFO depths are chosen by simulation."""

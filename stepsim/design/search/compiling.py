@@ -50,32 +50,33 @@ def compile(
 ) -> Compiled:
     """Compile a model for a machine: kernels, groups, loads and stores, FIFOs, all simulated.
 
-    Kernels are tiled, unrolled and ordered, put into groups whose converters fit the budget, and
-    measured alone. A linear program over their start times gives FIFO depths, which runs of the
-    whole program repair and shrink (StreamTensor, sections 2 to 5).
+    Kernels are tiled, unrolled, ordered, grouped so that the converters of a group fit the budget,
+    and measured in isolation. A linear program over their start times gives FIFO depths, which runs
+    of the whole program repair and shrink (StreamTensor, sections 2 to 5).
 
     A design that does not fit the on-chip memory or the device of the machine is compiled again
     with less, unless ``fit`` is False: half the converters of a group, half the tile, half the
-    multipliers, each as long as that saves memory (:data:`stepsim.design.search.fitting.WAYS`), at
-    most :data:`MOST_TRIALS` designs; ``plan.choices["tried"]`` has what did not fit and why. If
-    none fits the plan is the one that needs least, with the status ``infeasible``. A model with
-    experts is compiled once: its FIFOs for the declared maximum hold as many bytes with any tile.
+    multipliers, each as long as that saves memory (:data:`stepsim.design.search.fitting.WAYS`), for
+    at most :data:`MOST_TRIALS` designs. ``plan.choices["tried"]`` lists the designs that did not
+    fit, with the reasons. If no design fits, the plan is the one that needs least, with the status
+    ``infeasible``. A model with experts is compiled once: its FIFOs for the declared maximum take
+    the same bytes with any tile.
 
     Parameters
     ----------
     model : an operator graph; the name of a model, as ``gpt2-medium``; of PyTorch ``(module,
         arguments)`` or an exported program; or an ONNX model or file.
     machine : a machine, its name or its file.
-    choices : what the design is made with.
+    choices : the options of the design.
     traces : of a model with experts, the routings over which FIFOs are sized; see
         :func:`stepsim.design.size_over_traces`. Its kernels are not measured alone.
-    keep_going : of an imported model, take operators that are not known as opaque kernels.
-    named : fields of :class:`stepsim.design.Choices`, as ``tile=32``, which replace those of
-        ``choices``; and sizes of a model that is named: phase, tokens, context, batch, hidden, ...
+    keep_going : turn unknown operators of an imported model into opaque kernels.
+    named : fields of :class:`stepsim.design.Choices`, such as ``tile=32``, which replace those of
+        ``choices``; and sizes of a named model: phase, tokens, context, batch, hidden, ...
 
     Raises
     ------
-    CompileError : the model is unknown, or a pass refuses it; the message names the operator.
+    CompileError : the model is unknown, or a pass rejects it; the message names the operator.
     ArgError : a choice or a size is unknown or out of range.
     MachineError : the machine is unknown or invalid.
     """
@@ -95,7 +96,7 @@ def compile(
     first = replace(
         asked,
         budget=_budget(target) if asked.budget is None else asked.budget,
-        # What is fastest depends on the routing of a run.
+        # The fastest order depends on the routing of a run.
         order="reductions_outermost" if routed and asked.order == "fastest" else asked.order,
     )
     given = None if traces is None else traces_of(traces)
@@ -132,11 +133,7 @@ _OF_EXPERTS, _OF_OTHERS = ("guard",), ("sizing", "shrink", "runs")
 
 def _refuse_idle(choices: Choices, model: str, *, routed: bool) -> None:
     """Refuse choices that have no effect on this model."""
-    why = (
-        "experts, whose streams have no types that a linear program could size"
-        if routed
-        else "no experts"
-    )
+    why = "experts, whose untyped streams a linear program cannot size" if routed else "no experts"
     for name in _OF_OTHERS if routed else _OF_EXPERTS:
         value = getattr(choices, name)
         if value != getattr(Choices, name):
@@ -146,14 +143,14 @@ def _refuse_idle(choices: Choices, model: str, *, routed: bool) -> None:
 
 
 def _fitted(best: Compiled, asked: Choices, made_of: Callable[[Choices], Compiled]) -> Compiled:
-    """A smaller design in place of one that does not fit; without one that which needs least."""
+    """A smaller design in place of one that does not fit, or else the one that needs least."""
     tried = [_trial(asked, best.plan)]
     ways = list(WAYS)
     while ways and len(tried) < MOST_TRIALS:
         choices = smaller(ways[0], asked, best.plan.graph)
         try:
             made = None if choices is None else made_of(choices)
-        except CompileError as error:  # As too few multipliers for so many kernels.
+        except CompileError as error:  # Such as too few multipliers for the kernels.
             tried.append(f"{_told(choices)}: {error}")
             made = None
         if made is None or choices is None:
@@ -304,11 +301,11 @@ def _placed(
         known = groups[0].infeasible
         reason = str(error) if known is None else f"{known}; {error}"
         return graph, [], [replace(groups[0], infeasible=reason), *groups[1:]]
-    told = [
+    texts = [
         replace(group, blocks=dict(found.used))
         for group, found in zip(groups, allocations, strict=True)
     ]
-    return on_dies, passes, told
+    return on_dies, passes, texts
 
 
 def _budget(machine: Machine) -> int:

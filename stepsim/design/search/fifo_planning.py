@@ -1,9 +1,9 @@
 """FIFO depths of a dataflow graph before any run of it, by the linear program over start times.
 
-Kernels, loads and converters become kernels that step (see `stepsim.sizing.rates`), with
-what was measured of each alone. Whatever first takes in a group of tokens and then sends another, a
-converter or a reduction around parallel loops, is two of them: one whose ``out_period`` is the
-group that it takes in, one whose ``in_period`` is the group that it sends.
+Kernels, loads and converters become kernels that step (see `stepsim.sizing.rates`), with the rates
+measured in isolation. A unit that first takes in a group of tokens and then sends another, that is,
+a converter or a reduction around parallel loops, becomes two of them: one whose ``out_period`` is
+the group that it takes in, one whose ``in_period`` is the group that it sends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepsim.machine import Machine
 from stepsim.sizing import Equalization, Fifo, FifoNetwork, SteppingKernel, planned_depths
 
 MOST_STEPS = 4_000_000
-"""Steps of a network whose cycles are told: some ten megabytes of times."""
+"""Largest number of steps of a network whose cycles are predicted: some ten megabytes of times."""
 
 
 @dataclass(frozen=True)

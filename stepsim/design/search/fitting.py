@@ -1,4 +1,4 @@
-"""Whether a group fits the chip, and what a design that does not is made smaller by."""
+"""Whether a group fits on the chip, and how a design that does not fit is reduced."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stepsim.simulation import Prepared
 from stepsim.sizing import slot_bytes
 
 MOST_TRIALS = 6
-"""Designs that are compiled to find one that fits."""
+"""Most designs that are compiled to find one that fits."""
 
 WAYS = ("budget", "tile", "unroll")
-"""What is made smaller, in this order: the memory of a group, tiles, multipliers. Each is halved as
-long as that saves memory, which smaller tiles need not do."""
+"""What is reduced, in this order: the memory of a group, tiles, multipliers. Each is halved as long
+as that saves memory, which smaller tiles need not do."""
 
 
 def excess_of(
@@ -54,17 +54,17 @@ def excess_of(
     operators = made.program.metrics(counting="executed").bind(bindings).on_chip_memory
     needed = fifos + operators
     if converters > budget:
-        told = f"{converters:,} bytes of converters, the budget is {budget:,}"
-        return needed, f"group {made.group} has {told}"
+        excess = f"{converters:,} bytes of converters, the budget is {budget:,}"
+        return needed, f"group {made.group} has {excess}"
     if capacity is None or needed <= capacity:
         return needed, None
-    alike: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
     for name, size in sizes.items():
-        alike[re.sub(r"\d+", "#", name)] += size
-    told = ", ".join(f"'{name}' {size:,}" for name, size in alike.most_common(3))
+        kinds[re.sub(r"\d+", "#", name)] += size
+    largest = ", ".join(f"'{name}' {size:,}" for name, size in kinds.most_common(3))
     return needed, (
         f"group {made.group} needs {needed:,} bytes on chip, the machine has "
-        f"{capacity:,}: {fifos:,} of FIFOs (most in {told}) and {operators:,} of buffers"
+        f"{capacity:,}: {fifos:,} of FIFOs (most in {largest}) and {operators:,} of buffers"
     )
 
 

@@ -29,7 +29,7 @@ INNER = (2, 4, 8, 16, 64, 256, 1024, 1 << 20)
 
 @dataclass(frozen=True)
 class SizedGroup:
-    """Depths of all FIFOs of a program, by name, and what they cost and give.
+    """Depths of all FIFOs of a program, by name, with their costs and cycles.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class GroupSizing:
 
     @property
     def left(self) -> float:
-        """What may be lost by the FIFOs that are sized, as a fraction of those of its runs."""
+        """The slowdown left to the sized FIFOs, as a fraction of the cycles of its runs."""
         return max(0.0, self.unbounded * (1 + self.slowdown) / self.runs.cycles[0] - 1)
 
     def planned(self, sizing: Sizing) -> Depths | None:
@@ -133,7 +133,7 @@ class GroupSizing:
         return self.sized(self.runs.solved(self.left, budget=budget, planned=self.planned(sizing)))
 
     def sized(self, found: Found) -> SizedGroup:
-        """What depths come to, by name."""
+        """Costs of depths, by name."""
         depths = found.depths.tolist()
         named = {**self.inner, **dict(zip(self.names, depths, strict=True))}
         return SizedGroup(

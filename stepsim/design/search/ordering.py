@@ -36,7 +36,7 @@ class Ordered:
     ----------
     order : that the loops have.
     tried : cycles with unbounded FIFOs, of each order where the fastest was to be found; None where
-        the run was ended since another order is faster. Orders that cannot be had are left out.
+        the run was ended since another order is faster. Impossible orders are left out.
     """
 
     design: DataflowGraph
@@ -46,11 +46,11 @@ class Ordered:
 
 
 def in_order(graph: OperatorGraph, choices: Choices, machine: Machine) -> Ordered:
-    """Kernels in groups, in the order that is chosen or in the fastest.
+    """Kernels in groups, in the chosen order or the fastest one.
 
     Raises
     ------
-    CompileError : a pass refuses what it was told; of the fastest order, with every order.
+    CompileError : a pass rejects its options; for the fastest order, with every order.
     """
     if choices.order != "fastest":
         return Ordered(*designed(graph, choices), choices.order, {})

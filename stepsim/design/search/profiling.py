@@ -1,4 +1,4 @@
-"""Kernels measured alone: D, II and T of each, by simulating it with all it needs at hand."""
+"""Kernels measured in isolation: D, II and T of each, simulated with all inputs available."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AT_HAND = {
     "hbm.interval": 1,
     "hbm.startup": 0,
 }
-"""Off-chip memory that takes no time, so that a kernel alone is never kept waiting."""
+"""Off-chip memory that takes no time, so that an isolated kernel never waits."""
 
 
 _SIDE = 1 << 20
@@ -88,8 +88,8 @@ def measured(program: Program, kernel: Kernel, machine: Machine) -> Measured:
     run = prepared.changed(fifo_depths=everything).execute(keep_tokens=True)
     if run.totals.status not in ENDED:
         raise CompileError(
-            f"{kernel.op.told()}: simulated alone, it ends with '{run.totals.status}'; report this "
-            "as a bug"
+            f"{kernel.op.title()}: simulated alone, it ends with '{run.totals.status}'; report "
+            "this as a bug"
         )
     end = program.operators[-1].inputs[0]
     fed: list[int] = []

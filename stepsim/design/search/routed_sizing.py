@@ -84,7 +84,7 @@ class TracedSizes:
         }
 
     def tried(self, traces: Iterable[Any] | RoutingTable) -> Trial:
-        """Runs of traces, those that were not sized for too, beside runs without bounds.
+        """Runs of traces, including ones that were not sized for, compared with unbounded runs.
 
         Raises
         ------
@@ -109,9 +109,9 @@ def size_over_traces(
 ) -> TracedSizes:
     """Size the FIFOs of a program with experts, so that no run of many routings deadlocks.
 
-    The depths are the least bytes that were found with which every trace takes at most
-    ``1 + slowdown`` times as long as with unbounded FIFOs. With ``guard`` that holds for routings
-    that were not sized for, as far as deadlocks go:
+    The depths are those of the least bytes found with which every trace takes at most
+    ``1 + slowdown`` times as long as with unbounded FIFOs. With ``guard`` no other routing can
+    deadlock either:
 
     * FIFOs of weights and of result rows in the combination hold the declared maximum of rows of an
       expert. So experts and dispatch never wait for each other's results, and always take rows in.
@@ -165,15 +165,15 @@ def latest_trace(rows: int, k: int, experts: int, max_rows: int) -> Trace | None
     """A routing with which no row leaves the combination before all rows are dispatched.
 
     Expert 0 gets the first row and no other, so that its tile is sent at the end; the other rows
-    are dealt to the other experts. None where the declared maximum does not leave the others room
-    for that. Where all rows go to all experts every routing has the same tokens.
+    are distributed over the other experts. None where the declared maximum does not leave the
+    others room for that. Where all rows go to all experts every routing has the same tokens.
     """
     if k == experts:
         return np.tile(np.arange(experts), (rows, 1))
     if (experts - 1) * max_rows < rows * k - 1:
         return None
-    dealt = 1 + np.arange(rows * k - 1) % (experts - 1)
-    return np.concatenate([[0], dealt]).reshape(rows, k)
+    others = 1 + np.arange(rows * k - 1) % (experts - 1)
+    return np.concatenate([[0], others]).reshape(rows, k)
 
 
 def covering_traces(rows: int, k: int, experts: int) -> list[Trace]:

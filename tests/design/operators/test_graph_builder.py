@@ -181,7 +181,9 @@ def test_embeddings_take_rows() -> None:
     found = g.evaluate({"rows": [[4, 0, 1], [1, 2, 4]], "table": table})["y"]
     np.testing.assert_array_equal(found, table[[[4, 0, 1], [1, 2, 4]]])
     for wrong in (5, -1, 0.5):
-        with pytest.raises(CompileError, match=f"index {wrong:g} of 'rows' is no row of 'table'"):
+        with pytest.raises(
+            CompileError, match=f"index {wrong:g} of 'rows' is not a row of 'table'"
+        ):
             g.evaluate({"rows": np.full((2, 3), wrong), "table": table})
 
 
@@ -279,7 +281,7 @@ REFUSED: list[tuple[Any, list[tuple[int, ...]], str]] = [
     (lambda b, x: b.apply("sine", x), [(3,)], "'sine' is no function"),
     (lambda b, x: b.reshape(x, (5, 2)), [(3, 4)], "does not have shape (5, 2)"),
     (lambda b, x: b.reshape(x, (-1, -1)), [(3, 4)], "does not have shape (-1, -1)"),
-    (lambda b, x: b.permute(x, (0, 0)), [(3, 4)], "is no order of the axes"),
+    (lambda b, x: b.permute(x, (0, 0)), [(3, 4)], "is not an order of the axes"),
     (lambda b, x: b.softmax(x, 2), [(3, 4)], "has no axis 2"),
     (lambda b, x: b.slice(x, 0, 3), [(3, 4)], "is empty"),
     (lambda b, x: b.slice(x, 0, 0, 3, -1), [(3, 4)], "step is -1"),

@@ -331,7 +331,7 @@ def test_heads_that_do_not_share_are_refused() -> None:
         whole_model("gpt2-medium").weight_base(24)
     model = whole_model("gpt2-medium", layers=1, **SMALL["gpt2-medium"])
     values = {model.name(0, n) if n != "x" else n: v for n, v in drawn(model.block).items()}
-    with pytest.raises(CompileError, match="'more' is no value of the model"):
+    with pytest.raises(CompileError, match="'more' is not a value of the model"):
         model.evaluate({**values, "more": 1})
     values.pop("layers.0.q.bias")
     with pytest.raises(CompileError, match=r"'layers\.0\.q\.bias' is missing"):

@@ -291,7 +291,7 @@ def test_old_operators_are_refused(onnx: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(b"no model", "is no ONNX model"), (None, "there is no file")]
+    ("content", "message"), [(b"no model", "is not an ONNX model"), (None, "there is no file")]
 )
 def test_a_file_that_is_no_model_is_refused(
     content: bytes | None, message: str, onnx: Any, tmp_path: Path

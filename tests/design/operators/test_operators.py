@@ -100,7 +100,7 @@ BROKEN: list[tuple[Any, str]] = [
     (lambda: graph(MATMUL, SILU, replace(SILU, name="more")), "'more': writes 'y' a second time"),
     (lambda: graph(MATMUL, SILU, SILU), "several operators are called 'act'"),
     (lambda: graph(more=Tensor("more", (2,), "i8", "input")), "nothing reads more: input 2 i8"),
-    (lambda: graph(other=TENSORS["x"]), "tensor 'x' stands under the name 'other'"),
+    (lambda: graph(other=TENSORS["x"]), "tensor 'x' is listed under the name 'other'"),
     (lambda: graph(x=Tensor("x", (4, 8), "i9", "input")), "unknown scalar type 'i9'"),
     (lambda: graph(x=Tensor("x", (4, 0), "i8", "input")), "'x' has shape (4, 0)"),
     (lambda: graph(x=Tensor("x", (4, 8), "i8", "weights")), "did you mean 'weight'?"),  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ BROKEN: list[tuple[Any, str]] = [
     (lambda: graph(replace(MATMUL, combine="mean"), SILU), "combine is 'mean'"),  # type: ignore[arg-type]
     (lambda: graph(replace(MATMUL, body=("arg", 0)), SILU), "the body does not use input 1"),
     (lambda: graph(replace(MATMUL, body=("mull", ("arg", 0), ("arg", 1))), SILU),
-     "'mull' is no function of scalars that st.fn has; did you mean 'mul'?"),
+     "'mull' is not a scalar function of st.fn; did you mean 'mul'?"),
     (lambda: graph(replace(MATMUL, body=("mul", ("arg", 0))), SILU), "mul takes 2 operands"),
     (lambda: graph(replace(MATMUL, body=("mul", ("arg", 0), ("arg", 2))), SILU), "i below 2"),
     (lambda: graph(replace(MATMUL, body=("mul", ("arg", 0), ("const", 1))), SILU), "a float"),

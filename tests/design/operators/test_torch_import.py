@@ -442,7 +442,7 @@ def test_a_cache_that_is_written_at_positions_of_an_input_is_refused(torch: Any)
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("softplus", r"softplus.*: beta is 1 and threshold 2; known are 1 and from 20"),
+        ("softplus", r"softplus.*: beta is 1 and threshold 2; supported are 1 and from 20"),
         ("full_like", r"full_like.*: it converts torch.float32 to torch.int64"),
         ("sum", r"sum.*: it converts torch.float32 to torch.int64"),
         ("bools", r"add.*: it adds bools"),
@@ -599,5 +599,5 @@ def test_what_a_file_makes_is_imported(torch: Any) -> None:
     again = graph_of(program, outputs=models.OUTPUTS, name="block")
     assert again.to_json() == found.to_json()
     assert is_model(made[0])
-    with pytest.raises(CompileError, match=r"class Block comes without arguments"):
+    with pytest.raises(CompileError, match=r"class Block has no arguments"):
         graph_of(made[0])

@@ -155,7 +155,7 @@ def test_words_of_a_packed_tile() -> None:
     assert (int(weight.tile.rows), int(weight.tile.cols)) == (1, 128)  # type: ignore[attr-defined]
     with pytest.raises(CompileError, match=r"no tensor of .* is packed"):
         widen(fuse_kernels(kernels(), UNLIMITED))
-    with pytest.raises(CompileError, match="word of 6 bits is no whole number"):
+    with pytest.raises(CompileError, match="word of 6 bits is not a whole number"):
         widen(pack(fuse_kernels(kernels(), UNLIMITED)), 6)
     with pytest.raises(CompileError, match="burst_bytes must be at least 1"):
         pack(fuse_kernels(kernels(), UNLIMITED), 0)
@@ -238,7 +238,7 @@ def test_one_buffer_by_name_is_for_all_that_share_it() -> None:
         same = edge.shared is not None and edge.shared == shared[0].shared
         assert edge.converter.buffers == (1 if same else 2)
     matched = next(edge.name for edge in graph.edges if edge.matched)
-    with pytest.raises(CompileError, match="is a FIFO and has no converter"):
+    with pytest.raises(CompileError, match="is a FIFO without a converter"):
         single_buffers(graph, [matched])
     with pytest.raises(CompileError, match="no edge or load is 'nothing'"):
         single_buffers(graph, ["nothing"])

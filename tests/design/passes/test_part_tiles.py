@@ -38,7 +38,9 @@ def test_a_tile_divides_the_parts(width: int, size: int, tiled: int, default: in
 
 def test_without_the_rule_it_is_refused() -> None:
     made = tile(thirds(8), tiles={"linear": {"n": 12}})
-    with pytest.raises(st.errors.CompileError, match="are read alone, which no whole turns"):
+    with pytest.raises(
+        st.errors.CompileError, match="are read alone, which are not whole iterations"
+    ):
         kernels_of(permute(made))
     assert part_tiles(made, 16, {"linear": {"n": 12}}) == ()
 

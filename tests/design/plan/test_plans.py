@@ -80,7 +80,7 @@ def test_a_part_of_a_plan_is_no_plan() -> None:
 
 def test_one_of_several_groups_is_named() -> None:
     plan = small("prefill", 600).plan
-    with pytest.raises(st.errors.CompileError, match="several groups, name one of 0: 20 kernels"):
+    with pytest.raises(st.errors.CompileError, match="several groups; name one of 0: 20 kernels"):
         plan.group(None)
     with pytest.raises(st.errors.CompileError, match="no group 9"):
         plan.group(9)

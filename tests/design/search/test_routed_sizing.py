@@ -191,7 +191,9 @@ def test_compile_says_where_experts_are_compiled() -> None:
     with pytest.raises(CompileError, match=r"has experts, .* give traces="):
         compile(layer(), "u55c")
     traces = synthetic(8, 4, 2, 2)
-    with pytest.raises(CompileError, match=r"has experts, whose streams .* leave shrink out"):
+    with pytest.raises(
+        CompileError, match=r"has experts, whose untyped streams .* leave shrink out"
+    ):
         compile(layer(), "u55c", traces=traces, shrink=False)
 
 
@@ -211,5 +213,5 @@ def test_compile_takes_traces_and_its_plan_is_read_as_it_was_written(tmp_path: P
         run = st.simulate(made.program, "u55c", bindings=bound, fifo_depth=group.depths)
         assert run.status == "ok"
         assert run.cycles <= (group.simulated or 0)
-    with pytest.raises(CompileError, match="has experts, whose streams have no types"):
+    with pytest.raises(CompileError, match="has experts, whose untyped streams"):
         fifo_table(st.design.Compiled(plan))

@@ -159,7 +159,7 @@ class Recorder:
     def _merge(self, x: Ref) -> None:
         """Store an intermediate tensor with the axes of a view, where it only permutes and merges.
 
-        Operators that were recorded before are told the new place; views are of the axes that the
+        Operators recorded earlier are updated to the new place; views are of the axes that the
         tensor was made with.
         """
         stored = self._tensors[x.tensor]

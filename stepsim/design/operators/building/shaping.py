@@ -59,7 +59,9 @@ class Shaping(Recorder):
         """The axes in another order."""
         axes = [self.axis("permute", x, axis) for axis in order]
         if sorted(axes) != list(range(x.rank)):
-            self.fail(f"permute: {tuple(order)} is no order of the axes of {x}", "name each once")
+            self.fail(
+                f"permute: {tuple(order)} is not an order of the axes of {x}", "name each once"
+            )
         return replace(x, view=x.view.permuted(axes))
 
     def transpose(self, x: Ref, first: int = -2, second: int = -1) -> Ref:

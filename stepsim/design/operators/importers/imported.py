@@ -1,4 +1,4 @@
-"""An operator graph that was read from a model, with the numbers of the model beside it."""
+"""An operator graph that was read from a model, together with the values of the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImportedGraph(OperatorGraph):
-    """An operator graph and the values that the model holds.
+    """An operator graph and the values stored in the model.
 
     Attributes
     ----------

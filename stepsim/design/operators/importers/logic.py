@@ -8,8 +8,8 @@ from stepsim.design.operators.importers import values as of
 from stepsim.design.operators.importers.values import Place, Value
 
 _HIDDEN = -1e30
-"""Added to scores that a mask hides: nothing is left of them beside a score that is seen, and a row
-of them alone has a softmax, which with minus infinity is no number."""
+"""Added to scores that a mask hides: they vanish next to any visible score, and a row of only
+hidden scores still has a softmax, which with minus infinity would be NaN."""
 
 
 def both(x: Value, y: Value, at: Place) -> Value:

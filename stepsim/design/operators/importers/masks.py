@@ -47,7 +47,7 @@ def causal(visible: Any, queries: int, keys: int) -> Causal | None:
     last = keys - 1 - np.argmax(rows[0, ::-1])
     first = np.argmax(rows, axis=1)
     position = last + np.arange(queries)[:, None]
-    # The row of the last query tells the window: the one before it may still see everything.
+    # The row of the last query shows the window: earlier rows may still see everything.
     window = int(position[-1, 0] - first[-1] + 1) if first[-1] > 0 else None
     expected = key <= position
     if window is not None:

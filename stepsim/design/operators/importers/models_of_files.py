@@ -78,7 +78,7 @@ def graph_of(
         return from_torch(made, outputs=outputs, **options)
     if _is_torch(made):
         raise CompileError(
-            f"a module of class {type(made).__name__} comes without arguments to trace it with; "
+            f"a module of class {type(made).__name__} has no arguments to trace it with; "
             "give (module, arguments)"
         )
     raise CompileError(

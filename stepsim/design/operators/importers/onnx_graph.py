@@ -88,7 +88,7 @@ def _loaded(onnx: Any, model: Any) -> Any:
         try:
             model = onnx.load(path)
         except Exception as error:
-            raise CompileError(f"{path} is no ONNX model: {error}") from error
+            raise CompileError(f"{path} is not an ONNX model: {error}") from error
     if not isinstance(model, onnx.ModelProto):
         raise CompileError(f"from_onnx: expected a file or a ModelProto, found {model!r}")
     return onnx.inliner.inline_local_functions(model) if model.functions else model
@@ -134,8 +134,8 @@ class _Reading:
     def _value(self, name: str) -> Value:
         if name not in self._found:
             raise CompileError(
-                f"{self.reader}: '{name}' is a second result of an operator of which only the "
-                "first one is known, or is made by no operator; write the model without it"
+                f"{self.reader}: '{name}' is not made by any operator, or is a second result of an "
+                "operator whose first result alone is supported; write the model without it"
             )
         return self._found[name]
 
@@ -229,7 +229,7 @@ class _Reading:
         shapes = self._inferred(node, inputs)
         if any(shape is None for shape in shapes):
             raise CompileError(
-                f"{self.reader}: {node.op_type} in {place} is not known, nor is the shape of its "
+                f"{self.reader}: {node.op_type} in {place} is unknown, as is the shape of its "
                 f"result{f' ({why})' if why else ''}; write the model without it"
             )
         return tuple(

@@ -60,7 +60,7 @@ def _pow(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
         return of.elementwise(named[power.number], (x,), at)
     if power.number == 3.0:
         return of.elementwise("mul", (of.elementwise("square", (x,), at), x), at)
-    raise Unsupported(f"a power of {power.number}; known are 2, 3, 1/2, -1/2 and -1")
+    raise Unsupported(f"a power of {power.number}; supported are 2, 3, 1/2, -1/2 and -1")
 
 
 def _gelu(inputs: Inputs, attributes: Attributes, at: Place) -> Value:

@@ -53,7 +53,7 @@ def _pow(x: Value, power: Any, *, at: Place) -> Value:
         return of.elementwise(named[number], (x,), at)
     if number == 3.0:
         return of.elementwise("mul", (of.elementwise("square", (x,), at), x), at)
-    raise Unsupported(f"a power of {power if number is None else number}; known are 2, 3, 1/2, "
+    raise Unsupported(f"a power of {power if number is None else number}; supported are 2, 3, 1/2, "
                       "-1/2 and -1")  # fmt: skip
 
 
@@ -64,7 +64,9 @@ def _gelu(x: Value, approximate: str = "none", *, at: Place) -> Value:
 def _softplus(x: Value, beta: float = 1, threshold: float = 20, *, at: Place) -> Value:
     # From 20 on the function is its argument but for 2e-9.
     if beta != 1 or threshold < 20:
-        raise Unsupported(f"beta is {beta:g} and threshold {threshold:g}; known are 1 and from 20")
+        raise Unsupported(
+            f"beta is {beta:g} and threshold {threshold:g}; supported are 1 and from 20"
+        )
     return of.elementwise("softplus", (x,), at)
 
 

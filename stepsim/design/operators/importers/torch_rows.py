@@ -19,7 +19,7 @@ def slice_scatter(
     step: int = 1, *, at: Place,
 ) -> Value:  # fmt: skip
     if step != 1:
-        raise Unsupported(f"it writes every {step} rows; known are rows that are neighbors")
+        raise Unsupported(f"it writes every {step} rows; only adjacent rows are supported")
     return of.replaced_rows(x, new, axis, *ends(x, axis, start, stop), at)
 
 

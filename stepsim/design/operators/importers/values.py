@@ -122,7 +122,7 @@ def constant(array: Any, place: Place = _NOWHERE) -> Value:
 def unknown(
     target: str, inputs: Sequence[Value], shape: Sequence[int], place: Place, why: str = ""
 ) -> Value:
-    """What no importer knows, to be listed or to become an opaque operator."""
+    """An operator unknown to the importer, to be listed or to become an opaque operator."""
     return made("unknown", inputs, shape, place, target=target, why=why)
 
 

@@ -325,7 +325,7 @@ class RepeatedBlock:
         known = {*shared, *(self.name(i, tensor) for i in range(self.layers) for tensor in own)}
         for name in [*values, *known]:
             if name not in known or name not in values:
-                what = "is missing" if name in known else "is no value of the model"
+                what = "is missing" if name in known else "is not a value of the model"
                 raise CompileError(f"{self.block.name}: '{name}' {what}; give each layer its own")
         passed = {name: values[name] for name in shared}
         results: dict[str, Any] = {}

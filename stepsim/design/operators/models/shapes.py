@@ -12,7 +12,7 @@ from stepsim.errors import CompileError, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """What one decoder block of a model is made of.
+    """The dimensions of one decoder block of a model.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ def operator_graph(
     keep_going: bool = False,
     choices: Iterable[str] = (),
 ) -> OperatorGraph:
-    """The graph of what is to be compiled; of a whole model that of its block.
+    """The operator graph to compile; for a whole model, that of its block.
 
     What is named or imported has the element types of the machine's device, if it states them.
 
@@ -106,7 +106,7 @@ def find_model(
 
 
 def _check_sizes(make: Callable[..., Any], where: str, sizes: Mapping[str, Any]) -> None:
-    """Refuse sizes that a function does not take, before it raises a TypeError of its own."""
+    """Reject sizes that a function does not take, before the call raises a TypeError."""
     taken = signature(make).parameters
     if any(p.kind is Parameter.VAR_KEYWORD for p in taken.values()):
         return

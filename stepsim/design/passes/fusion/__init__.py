@@ -1,1 +1,1 @@
-"""Fusion: which kernels are on the chip together."""
+"""Fusion: groups of kernels that are on the chip together."""

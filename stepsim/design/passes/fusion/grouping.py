@@ -23,7 +23,7 @@ from stepsim.errors import CompileError, did_you_mean
 from stepsim.itensor import ITensor, NormalForm, converter
 
 REUSE_BYTES = 1 << 18
-"""Bytes of a buffer up to which a load keeps what is read again instead of loading it again."""
+"""Largest buffer in bytes in which a load keeps data instead of loading it again."""
 
 _METHODS: Mapping[str, Callable[[FusionGraph, int], Groups]] = {
     "greedy": greedy_groups,
@@ -33,7 +33,7 @@ _METHODS: Mapping[str, Callable[[FusionGraph, int], Groups]] = {
 
 
 def share_converters(graph: DataflowGraph) -> DataflowGraph:
-    """Let consumers of one stream that need the same other order share a converter and fork.
+    """Let consumers that need one stream in the same other order share a converter and fork.
 
     Edges of one producer with equal sources and targets get a common number, ``shared``.
     """
@@ -223,7 +223,7 @@ def border_dmas(graph: DataflowGraph, reuse_bytes: int = REUSE_BYTES) -> Dataflo
 
 
 def _leaves(graph: DataflowGraph, kernel: Kernel) -> bool:
-    """Its result is stored: an output of the model, or read by another group."""
+    """Whether its result is stored: an output of the model, or read by another group."""
     tensor = graph.operators.tensors[kernel.output.tensor]
     readers = {
         graph.kernel(edge.consumer).group for edge in graph.edges if edge.producer == kernel.name

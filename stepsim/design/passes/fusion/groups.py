@@ -14,7 +14,7 @@ from typing import Literal
 from stepsim.errors import CompileError
 
 Counting = Literal["edges", "tensors"]
-"""How bytes through external memory are counted.
+"""The rule for counting bytes through external memory.
 
 ``edges``: the bytes of every edge between groups. ``tensors``: a tensor is stored once if another
 group reads it, and loaded once by every such group.
@@ -91,7 +91,7 @@ class FusionGraph:
 
 @dataclass(frozen=True, slots=True)
 class FusionStep:
-    """What the greedy algorithm did with a kernel.
+    """The step of the greedy algorithm for one kernel.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class Groups:
         return traffic(self.graph, self.labels, counting)
 
     def is_valid(self, budget: int) -> bool:
-        """Groups can run one after another, and each is within the budget."""
+        """Whether groups can run one after another, each within the budget."""
         return max(self.costs, default=0) <= budget and is_acyclic(self.graph.links, self.labels)
 
 
@@ -177,7 +177,7 @@ def _group_edges(links: Iterable[tuple[int, int]], labels: Sequence[int]) -> dic
 
 
 def is_acyclic(links: Iterable[tuple[int, int]], labels: Sequence[int]) -> bool:
-    """No group waits for itself through others."""
+    """Whether no group depends on itself through others."""
     after = _group_edges(links, labels)
     waiting = dict.fromkeys(after, 0)
     for targets in after.values():

@@ -1,4 +1,4 @@
-"""How kernels are put into groups, under a budget of converter bytes.
+"""Methods of grouping kernels under a budget of converter bytes.
 
 ``greedy_groups`` is Algorithm 2 of StreamTensor as printed, whose weaknesses are trap T7: every
 kernel without predecessor opens a group and groups never merge, so that a graph with two sources
@@ -47,7 +47,7 @@ class BestGroups:
 
 
 def greedy_groups(graph: FusionGraph, budget: int) -> Groups:
-    """Algorithm 2 as printed: one pass in topological order, no group is looked at again.
+    """Algorithm 2 as printed: one pass in topological order, without revisiting groups.
 
     A kernel joins the latest group that one of its predecessors is in, if the converters of all
     edges from there are within the budget, and else opens a new one.

@@ -30,7 +30,7 @@ class PartTile(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{self.operator}: dim {self.dim} has tiles of {self.tile}, not {self.default}: parts "
-            f"of its result are read alone, and {self.part} divides where they begin and end"
+            f"of its result are read separately, and {self.part} divides their borders"
         )
 
 

@@ -99,8 +99,8 @@ def _tiled(
     apart = [dim for dim in sizes if dim in single & whole and sizes[dim] > 1]
     if apart:
         raise CompileError(
-            f"tile: {op.told()}: dim '{apart[0]}' of {op.kind} stays whole, but moves along an "
-            "axis before the last two of an operand, so that a tile of it is no contiguous slice; "
+            f"tile: {op.title()}: dim '{apart[0]}' of {op.kind} stays whole, but moves along an "
+            "axis before the last two of an operand, so a tile of it is not a contiguous slice; "
             "copy the operand into another layout first"
         )
     steps = {}
@@ -129,22 +129,22 @@ def _default_step(op: Op, dim: str, size: int, parts: Parts) -> int:
 def _check_step(op: Op, dim: str, step: int, whole: frozenset[str], single: frozenset[str]) -> None:
     if dim not in op.sizes:
         near = did_you_mean(str(dim), op.sizes)
-        raise CompileError(f"tile: {op.told()} has no dim '{dim}'{near}")
+        raise CompileError(f"tile: {op.title()} has no dim '{dim}'{near}")
     size = _unbroken(op, dim)
     if step < 1 or size % step:
         what = f"size {op.sizes[dim]}" if size == op.sizes[dim] else f"parts of size {size} of it"
         raise CompileError(
-            f"tile: {op.told()}: tile {step} of dim '{dim}' does not divide its {what}; use one of "
-            f"the divisors {', '.join(map(str, _divisors(size)))}"
+            f"tile: {op.title()}: tile {step} of dim '{dim}' does not divide its {what}; use one "
+            f"of the divisors {', '.join(map(str, _divisors(size)))}"
         )
     if dim in whole and step != op.sizes[dim]:
         raise CompileError(
-            f"tile: {op.told()}: dim '{dim}' of {op.kind} stays whole, so its tile is "
+            f"tile: {op.title()}: dim '{dim}' of {op.kind} stays whole, so its tile is "
             f"{op.sizes[dim]}, found {step}"
         )
     if dim in single and step != 1:
         raise CompileError(
-            f"tile: {op.told()}: dim '{dim}' moves along an axis before the last two of a tensor, "
+            f"tile: {op.title()}: dim '{dim}' moves along an axis before the last two of a tensor, "
             f"or above another dim of its axis, so its tile is 1, found {step}; tiles have two axes"
         )
 
@@ -228,8 +228,8 @@ def _require_slice(op: Op, operand: Operand, index: Index) -> None:
             continue
         if n != reach:
             raise CompileError(
-                f"tile: {op.told()}: {operand} moves by {n} with dim '{dim}', so that a tile of "
-                f"{step} is no contiguous slice (expected a step of {reach}); copy the operand "
+                f"tile: {op.title()}: {operand} moves by {n} with dim '{dim}', so a tile of "
+                f"{step} is not a contiguous slice (expected a step of {reach}); copy the operand "
                 "into another layout first"
             )
         reach *= step
@@ -240,7 +240,7 @@ def permute(
     order: Order = "reductions_outermost",
     orders: Mapping[str, Sequence[str]] | None = None,
 ) -> OperatorGraph:
-    """Order the loops of every operator, outermost first.
+    """Permute the loops of every operator, outermost first.
 
     Reductions outermost is the paper's choice: the innermost loops are independent, so that a
     pipeline never waits for its own sum. With tokens outermost the stages of a block overlap
@@ -275,7 +275,7 @@ def permute(
         wanted = tuple(stated.get(op.name, dims))
         if sorted(wanted) != sorted(dims):
             raise CompileError(
-                f"permute: {op.told()} has dims {', '.join(dims)}, found the order "
+                f"permute: {op.title()} has dims {', '.join(dims)}, found the order "
                 f"{', '.join(map(str, wanted))}; name each of them once"
             )
         made.append(replace(op, tiling=replace(tiling, order=wanted)))
@@ -284,7 +284,7 @@ def permute(
 
 def _tiling_of(op: Op, what: str) -> Tiling:
     if op.tiling is None:
-        raise CompileError(f"{what}: {op.told()} has no tiles; tile the graph first")
+        raise CompileError(f"{what}: {op.title()} has no tiles; tile the graph first")
     return op.tiling
 
 
@@ -293,7 +293,7 @@ def unroll(
     budget: int,
     method: Unrolling = Choices.unrolling,
 ) -> OperatorGraph:
-    """Spread a number of parallel lanes over the operators, so that the slowest is fast.
+    """Distribute parallel lanes over the operators so that the slowest is as fast as possible.
 
     The work of an operator is its iterations; every lane does one in a cycle. Factors are powers of
     two up to the iterations of a tile, since a lane works on one tile at a time.

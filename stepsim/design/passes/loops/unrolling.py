@@ -1,4 +1,4 @@
-"""Unrolling: how many multipliers each kernel gets, so that the slowest is as fast as it can be.
+"""Unrolling: the multipliers of each kernel that make the slowest as fast as possible.
 
 Latency of a kernel at factor ``u`` is ``fixed + ceil(work / u)`` cycles, its resources are
 ``u * unit_cost``. Source: StreamTensor, section 5.1, an intensity-driven heap (``heap_stop``);
@@ -68,7 +68,7 @@ class Unrolling:
 
 
 def heap_stop(kernels: Sequence[Unrollable], budget: int) -> Unrolling:
-    """The slowest kernel gets its next factor, until it has none or the budget is used up.
+    """Give the slowest kernel its next factor, until it has none or the budget is used up.
 
     Raises
     ------

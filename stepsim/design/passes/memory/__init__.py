@@ -1,1 +1,1 @@
-"""Layouts off chip, buffers on chip, and where both lie on a device."""
+"""Layouts off chip, buffers on chip, and their placement on a device."""

@@ -1,4 +1,4 @@
-"""Which die each kernel is placed on, by an integer program.
+"""Placement of kernels on dies by an integer program.
 
 Dies lie in a row; a stream between them crosses every border on its way. The program chooses one
 die for each task, within what each die has, and weighs bits over borders against how unevenly the
@@ -179,7 +179,7 @@ def _checked(tasks: Sequence[Task], capacity: Sequence[Mapping[str, float]]) -> 
 def _unplaceable(
     tasks: Sequence[Task], capacity: Sequence[Mapping[str, float]], names: Sequence[str]
 ) -> str:
-    """Why there is no placement: the resource that is shortest."""
+    """Why there is no placement: the scarcest resource."""
     needs = {name: sum(task.resources.get(name, 0) for task in tasks) for name in names}
     has = {name: sum(die[name] for die in capacity) for name in names}
     name = max(names, key=lambda name: needs[name] / has[name])

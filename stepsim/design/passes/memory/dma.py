@@ -15,7 +15,7 @@ from stepsim.dtypes import dtype_of, packed_bytes
 from stepsim.errors import CompileError
 
 BURST_BYTES = 4096
-"""Bytes that a load of a packed tensor asks for at a time: the longest burst of AXI4."""
+"""Bytes that a load of a packed tensor requests at a time: the longest burst of AXI4."""
 
 PORT_BITS = 512
 """Bits of a word of a memory port."""
@@ -29,7 +29,7 @@ def pack(graph: DataflowGraph, burst_bytes: int = BURST_BYTES) -> DataflowGraph:
 
     Parameters
     ----------
-    burst_bytes : the most that a load asks for at a time, at least a tile; its buffer holds two.
+    burst_bytes : most bytes that a load requests at a time, at least a tile; its buffer holds two.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def widen(graph: DataflowGraph, port_bits: int = PORT_BITS) -> DataflowGraph:
             bits = dtype_of(dma.walk.dtype).bits
             if port_bits < bits or port_bits % bits:
                 raise CompileError(
-                    f"widen: a word of {port_bits} bits is no whole number of elements of "
+                    f"widen: a word of {port_bits} bits is not a whole number of elements of "
                     f"'{dma.tensor}', {dma.walk.dtype}; use a multiple of {bits}"
                 )
             dma = replace(dma, word_bits=port_bits)

@@ -13,14 +13,14 @@ from stepsim.errors import CompileError, did_you_mean
 Vector = tuple[int, int]
 
 HOPS = 8
-"""Cycles that a tile takes through the units that cut it and join it, beside those of its vectors.
+"""Cycles that a tile takes in the units that cut and join it, in addition to its vectors.
 """
 
 
 def vectorize_fifos(
     graph: DataflowGraph, vectors: Mapping[str, Vector] | None = None, *, slack: float = 0.005
 ) -> DataflowGraph:
-    """Send tiles between kernels as vectors, in FIFOs that are only as wide as they must be.
+    """Send tiles between kernels as vectors, in FIFOs no wider than necessary.
 
     A FIFO passes one vector in a cycle. By default it is the smallest one, along the columns first,
     with which a tile passes in the time that the consumer takes for one: what its lanes read in a
@@ -101,7 +101,7 @@ def _vector(consumer: Kernel, tile: Vector, delay: float) -> Vector:
 
 
 def fold_buffers(graph: DataflowGraph) -> DataflowGraph:
-    """Let both ends of a FIFO work on one buffer of a tile, and leave the FIFO out.
+    """Let both ends of a FIFO work on one tile buffer, and remove the FIFO.
 
     Only where one kernel alone reads the producer, in exactly the order in which it writes, waits
     for no other stream, and is done with a tile, two cycles for the handshake included, before the

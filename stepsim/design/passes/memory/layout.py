@@ -1,4 +1,4 @@
-"""How tensors lie off chip: as they are, or packed tile after tile in the order of a walk.
+"""Layouts of tensors off chip: row-major, or packed tile by tile in the order of a walk.
 
 A packed tile is one row, or rows of one word of the memory port (StreamTensor, section 2.6: pack
 and widen). Weights are packed offline, so that it costs nothing; what a group stores in packed form

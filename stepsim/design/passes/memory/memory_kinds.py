@@ -1,4 +1,4 @@
-"""Which kind of on-chip memory each buffer is laid out in: LUTRAM, BRAM or URAM.
+"""Assignment of buffers to kinds of on-chip memory: LUTRAM, BRAM or URAM.
 
 A buffer of ``width`` bits and ``depth`` words takes whole blocks of one kind. The cost of a choice
 is the share of the device's blocks of that kind, so that a scarce kind is dear. Source:
@@ -99,7 +99,7 @@ def blocks_needed(buffer: Buffer, kind: MemoryKind) -> int:
 
 
 def allocate(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> Allocation:
-    """The biggest buffers first, each where it takes the least share of what there is.
+    """Place the biggest buffers first, each in the kind of which it takes the smallest share.
 
     Also the other way round: each where it takes the least, and from kinds that are too full those
     go elsewhere that cost the least for a block. In both cases single buffers move, and pairs
@@ -175,7 +175,7 @@ def _room(
     need: Sequence[Mapping[str, int]],
     chosen: Mapping[int, str],
 ) -> dict[str, int]:
-    """Blocks of every kind that are left; negative where too many are taken."""
+    """Remaining blocks of every kind; negative where too many are taken."""
     room = {name: kind.blocks for name, kind in kinds.items()}
     for i, name in chosen.items():
         room[name] -= need[i][name]
@@ -228,7 +228,7 @@ def _improve(
 
 
 def pack(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> Allocation:
-    """The least total share there is, by an integer program.
+    """The least total share, by an integer program.
 
     Raises
     ------

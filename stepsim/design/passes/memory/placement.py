@@ -1,4 +1,4 @@
-"""Where a design lies on a device: kinds of memory for its buffers, dies for its kernels."""
+"""Placement of a design on a device: kinds of memory for its buffers, dies for its kernels."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def place_on_dies(
 
 
 def _tasks(graph: DataflowGraph, kernels: tuple[Kernel, ...]) -> list[Task]:
-    """Kernels with their lanes, and the memories beside them: what feeds them, what they keep."""
+    """Kernels with their lanes, and the memories that feed them and hold their results."""
     held = dict.fromkeys((kernel.name for kernel in kernels), 0)
     for buffer, owner in _placed(graph, kernels[0].group):
         if isinstance(owner, Edge):

@@ -54,7 +54,7 @@ def single_buffers(
             raise CompileError(f"single_buffers: no edge or load is '{name}'{near}")
         if names is not None and _converter(owners[name]) is None:
             raise CompileError(
-                f"single_buffers: {name} is a FIFO and has no converter; name one whose streams "
+                f"single_buffers: {name} is a FIFO without a converter; name one whose streams "
                 "differ"
             )
     shared = {
