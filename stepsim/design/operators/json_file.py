@@ -68,7 +68,7 @@ def read(text: str, where: str, make: type[OperatorGraph]) -> OperatorGraph:
 
     Raises
     ------
-    CompileError : it is no JSON, no such file, or the graph is not well formed.
+    CompileError : there is no such file, it is not JSON, or the graph is not well formed.
     """
     data = parse_json(text, where, CompileError, most_values=_MOST_VALUES).data
     if not isinstance(data, dict) or data.get("format") != _FORMAT:

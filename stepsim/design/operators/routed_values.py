@@ -25,7 +25,7 @@ def indices_of(routing: str, given: Any, experts: int, where: str) -> NDArray[np
 
     Raises
     ------
-    CompileError : an entry is no whole number, no expert, or twice in a row.
+    CompileError : an entry is not a whole number, not an expert, or occurs twice in a row.
     """
     array = np.asarray(given)
     whole = array.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Views: how the axes that a reader sees lie in the axes of the tensor that is stored.
+"""Views: the map from the axes of a reader to those of the stored tensor.
 
 Reshaping, transposing and slicing move no data. An axis of a view is a product of *atoms*, loops
 whose steps along the stored axes are known; splitting an axis splits atoms, merging axes puts atoms

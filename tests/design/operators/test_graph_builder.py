@@ -278,7 +278,7 @@ REFUSED: list[tuple[Any, list[tuple[int, ...]], str]] = [
     (lambda b, x, y: b.add(x, y), [(3, 4), (3, 5)], "dim d1 is 4 and 5"),
     (lambda b, x: b.add(1, 2), [(3,)], "all operands are numbers"),
     (lambda b, x: b.add(x, "1"), [(3,)], "give values and numbers"),
-    (lambda b, x: b.apply("sine", x), [(3,)], "'sine' is no function"),
+    (lambda b, x: b.apply("sine", x), [(3,)], "'sine' is not a scalar function"),
     (lambda b, x: b.reshape(x, (5, 2)), [(3, 4)], "does not have shape (5, 2)"),
     (lambda b, x: b.reshape(x, (-1, -1)), [(3, 4)], "does not have shape (-1, -1)"),
     (lambda b, x: b.permute(x, (0, 0)), [(3, 4)], "is not an order of the axes"),

@@ -1,4 +1,4 @@
-"""Operator graphs of models that other frameworks hold; nothing of those is imported before."""
+"""Importers of models from other frameworks, which are imported only when used."""
 
 from stepsim.design.operators.importers.imported import ImportedGraph
 from stepsim.design.operators.importers.models_of_files import graph_of, is_model

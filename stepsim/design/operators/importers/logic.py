@@ -28,7 +28,7 @@ def negated(x: Value, at: Place) -> Value:
 
 
 def added_mask(mask: Value, at: Place) -> Value:
-    """What to add to scores for a mask of the places that are seen."""
+    """The term that a mask of visible places adds to scores."""
     return of.elementwise("where", (mask, of.constant(0.0), of.constant(_HIDDEN)), at)
 
 

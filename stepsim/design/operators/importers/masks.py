@@ -1,4 +1,4 @@
-"""Masks that a model holds as numbers, read back as what they mean."""
+"""Masks stored as numbers in a model, recognized by their meaning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hidden_by(added: Any, most: float = MINUS_INFINITY) -> Any:
 
 
 def causal(visible: Any, queries: int, keys: int) -> Causal | None:
-    """What a mask of visible places [..., queries, keys] says, if it is a causal one.
+    """The causal mask that a mask of visible places [..., queries, keys] is, if any.
 
     Every query sees the keys up to its own position, or the last few of them.
     """

@@ -1,4 +1,4 @@
-"""Operator graphs of what the file of a user makes, whatever framework it is of."""
+"""Operator graphs of models made by a user's file, in any supported framework."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def graph_of(
 
     Raises
     ------
-    CompileError : it is no model, or cannot be imported.
+    CompileError : it is not a model, or cannot be imported.
     """
     if isinstance(made, OperatorGraph):
         return made

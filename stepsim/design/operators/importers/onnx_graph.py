@@ -26,7 +26,7 @@ from stepsim.errors import CompileError
 _FLOATS = {"float32": "f32", "float16": "f16", "float64": "f32", "bfloat16": "bf16"}
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 _OTHER_OF_MICROSOFT = ("Attention", "RotaryEmbedding")
-"""Operators of com.microsoft that are no operators of ONNX, though they are called so."""
+"""Operators of com.microsoft that are nominally in the domain of ONNX, but not part of it."""
 _OLDEST = 13
 """Version of the operators from which on an axis of softmax means what it says."""
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -279,7 +279,7 @@ def _whole(value: Value, name: str | None = None) -> Value:
 
 
 def _place(node: Any) -> Place:
-    """What PyTorch's exporter says of a node, or else the name of the node."""
+    """The place that PyTorch's exporter records for a node, or else the name of the node."""
     said = {entry.key: entry.value for entry in node.metadata_props}
     module = node.name or f"{node.op_type} '{node.output[0]}'"
     try:

@@ -1,4 +1,4 @@
-"""What each operator of ONNX becomes. Nothing of ONNX is imported here."""
+"""The translation of each ONNX operator. The package onnx is not imported here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models write out in parts and the operator graph has whole.
+"""Patterns that models spell out and the operator graph has as single operators.
 
 Each pattern takes a value whose inputs were rewritten before and gives another one or None. What
 is not found is recorded as it stands, which computes the same.
@@ -24,7 +24,7 @@ from stepsim.design.operators.importers.values import (
 from stepsim.errors import CompileError
 
 _ERF = ("aten.erf.default", "Erf")
-"""The error function, which there is only inside of GELU."""
+"""The error function, which is supported only inside GELU."""
 
 Pattern: TypeAlias = Callable[[Value], Value | None]
 
@@ -72,7 +72,7 @@ def _scaled(value: Value) -> tuple[Value, float]:
 
 
 def _factors(value: Value) -> Iterator[Value]:
-    """What a value is a product of."""
+    """The factors of a value that is a product."""
     if function_of(value) == "mul":
         for x in value.inputs:
             yield from _factors(x)

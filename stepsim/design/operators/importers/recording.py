@@ -76,7 +76,7 @@ def recorded(
 def _check_unknown(
     values: Sequence[Value], reader: str, keep_going: bool, costs: Costs | None
 ) -> None:
-    """List what is not known, or see that its costs can be used."""
+    """Report unknown operators, or check that their given costs can be used."""
     places: dict[str, list[str]] = {}
     for value in values:
         if value.op == "unknown":
@@ -111,7 +111,7 @@ def _check_unknown(
 
 
 def _base(value: Value) -> Value:
-    """What a value is a view of."""
+    """The value that another is a view of."""
     while value.op in _VIEWS:
         value = value.inputs[0]
     return value
@@ -138,7 +138,7 @@ def _read_states(values: Iterable[Value]) -> set[int]:
 
 
 def _new_rows(name: str, value: Value) -> list[tuple[str, Value]]:
-    """What a run writes of a state, without what stays as it was."""
+    """The part of a state that a run writes, without the unchanged part."""
     parts = value.inputs if value.op == "concat" else (value,)
     new = [part for part in parts if _base(part).op != "state"]
     names = [f"{name}_new" if i == 0 else f"{name}_new_{i + 1}" for i in range(len(new))]

@@ -127,7 +127,7 @@ def _is_static(shape: Any) -> bool:
 
 
 def _check_static(torch: Any, program: Any, reader: str) -> None:
-    """Refuse sizes that a run decides."""
+    """Reject sizes that are known only at run time."""
     found = []
     for node in program.graph.nodes:
         made = node.meta.get("val")

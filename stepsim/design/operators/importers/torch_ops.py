@@ -1,4 +1,4 @@
-"""What each operator of PyTorch becomes. Nothing of PyTorch is imported here."""
+"""The translation of each PyTorch operator. PyTorch is not imported here."""
 
 from __future__ import annotations
 

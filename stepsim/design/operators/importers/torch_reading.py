@@ -231,7 +231,7 @@ class Reading:
             )
 
     def _written(self, node: Any, arguments: Any, place: Place) -> Any:
-        """What an operator becomes, by the table."""
+        """The translation of an operator, by the table."""
         name = _short(node.target)
         args = self._value(arguments[0], place)
         kwargs = {key: self._value(x, place) for key, x in arguments[1].items()}
@@ -287,7 +287,7 @@ class Reading:
     def _completed(
         self, node: Any, name: str, args: list[Any], kwargs: dict[str, Any], place: Place
     ) -> None:
-        """Put in what an operator means by the types of its tensors."""
+        """Fill in the defaults that depend on the types of an operator's tensors."""
         if name == "rms_norm.default" and len(args) < 4 and kwargs.get("eps") is None:
             kwargs["eps"] = self.torch.finfo(node.args[0].meta["val"].dtype).eps
         if name == "rms_norm.default" and len(args) == 4 and args[3] is None:

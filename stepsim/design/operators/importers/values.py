@@ -1,4 +1,4 @@
-"""What importers read a model into before a builder records it: values of few kinds.
+"""The common form of models between importer and builder: values of few kinds.
 
 Files and programs say the same in many ways. A reader of each translates its operators into the
 kinds below, whose names are those of :class:`~stepsim.design.GraphBuilder` and of ``st.fn``;
@@ -30,7 +30,7 @@ class Unsupported(Exception):
 
 
 class Place(NamedTuple):
-    """Where a model says something: module path and source line."""
+    """A place in a model: module path and source line."""
 
     module: str = ""
     line: str = ""

@@ -1,1 +1,1 @@
-"""Models as operator graphs: decoder blocks by name, and what users' files make."""
+"""Models as operator graphs: decoder blocks by name, and models of users' files."""

@@ -299,7 +299,7 @@ class RepeatedBlock:
         return found
 
     def name(self, layer: int, tensor: str) -> str:
-        """What a weight, state or new cache row of a layer is called: ``layers.3.attn.q``."""
+        """The name of a weight, state or new cache row of a layer: ``layers.3.attn.q``."""
         self._check(layer)
         return f"layers.{layer}.{tensor}"
 
@@ -350,7 +350,7 @@ def whole_model(
 
     Raises
     ------
-    CompileError : ``layers`` is no whole number from 1, or as of :func:`block`.
+    CompileError : ``layers`` is not a whole number from 1, or as :func:`block`.
     """
     count = model_shape(model).layers if layers is None else layers
     if not is_whole(count) or count < 1:

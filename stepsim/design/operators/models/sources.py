@@ -1,4 +1,4 @@
-"""What can be compiled: operator graphs, models by name, and what users' files make."""
+"""Sources to compile: operator graphs, models by name, and models of users' files."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def operator_graph(
 
     Parameters
     ----------
-    choices : what else a caller takes by name, for messages about a name that is none.
+    choices : other names that the caller takes, for messages about unknown names.
 
     Raises
     ------
-    CompileError : it is none, or sizes are given for a graph that has its own.
+    CompileError : it is not a model, or sizes are given for a graph that has its own.
     ArgError : there is no such size.
     """
     if isinstance(model, str) and not model.endswith(".onnx"):
@@ -77,7 +77,7 @@ def _types(machine: Machine) -> dict[str, Any]:
 def find_model(
     text: str, machine: Machine, sizes: Mapping[str, Any], *, keep_going: bool = False
 ) -> OperatorGraph:
-    """What the command line names: a model, a file of ONNX, or ``FILE.py:NAME``.
+    """The model named on the command line: a name, an ONNX file, or ``FILE.py:NAME``.
 
     Raises
     ------

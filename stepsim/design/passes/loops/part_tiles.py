@@ -73,7 +73,7 @@ def _window(op: Op, slot: int, operand: Operand) -> list[tuple[int, int]]:
 
 
 def fits_parts(tile: int, parts: Parts) -> bool:
-    """Every part is whole tiles, or lies within one."""
+    """Whether every part is whole tiles, or lies within one."""
     return all(
         (start % tile == 0 and length % tile == 0) or start // tile == (start + length - 1) // tile
         for start, length in parts
@@ -81,7 +81,7 @@ def fits_parts(tile: int, parts: Parts) -> bool:
 
 
 def common_divisor(parts: Parts) -> int:
-    """What divides the borders of all parts."""
+    """The greatest common divisor of the borders of all parts."""
     return gcd(*(number for part in parts for number in part))
 
 

@@ -50,7 +50,7 @@ def stream_orders(graph: OperatorGraph, heads: Heads = "inside") -> dict[str, tu
 
 
 def passes_tokens(graph: OperatorGraph) -> bool:
-    """Several tokens pass the graph in one run: it is no decoding of single ones."""
+    """Whether several tokens pass the graph in one run, unlike decoding of single tokens."""
     return "x" in _starts(graph)
 
 
@@ -89,7 +89,7 @@ def streamed_dims(graph: OperatorGraph) -> dict[str, str]:
 
 
 def _order(op: Op, dim: str | None, outside: list[str]) -> tuple[str, ...]:
-    """What is outside of the stream, the stream, sums, and then the others."""
+    """The order of loops: those outside of the stream, the stream, reductions, then the others."""
     names = {one.name: one.kind for one in op.dims}
     first = [*outside, *([] if dim is None else [dim])]
     sums = [name for name, kind in names.items() if kind == "reduction" and name not in first]

@@ -32,8 +32,8 @@ def stream_tokens(
 
     Raises
     ------
-    CompileError : ``size`` or ``rows`` is no number from 1, no operator works on tokens, or there
-        is no such order of heads.
+    CompileError : ``size`` or ``rows`` is not a number from 1, no operator works on tokens, or
+        there is no such order of heads.
     """
     if heads not in ("outside", "inside"):
         raise CompileError(f"stream_tokens: heads is {shown(heads)}; use 'outside' or 'inside'")
