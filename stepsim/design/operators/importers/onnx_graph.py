@@ -26,7 +26,7 @@ from stepsim.errors import CompileError
 _FLOATS = {"float32": "f32", "float16": "f16", "float64": "f32", "bfloat16": "bf16"}
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 _OTHER_OF_MICROSOFT = ("Attention", "RotaryEmbedding")
-"""Operators of com.microsoft that are nominally in the domain of ONNX, but not part of it."""
+"""Operators of com.microsoft that differ from the ONNX operators of the same name."""
 _OLDEST = 13
 """Version of the operators from which on an axis of softmax means what it says."""
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
