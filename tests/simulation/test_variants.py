@@ -184,7 +184,7 @@ def test_a_variant_with_a_machine_goes_with_one() -> None:
     wide = [st.Variant("wide", machine=WIDE)]
     with pytest.raises(ArgError, match=r"'wide' has a machine of its own.*all 2 machines"):
         st.simulate_many(centered(8), machines=["sda-1024", "sda-hdl"], variants=wide)
-    with pytest.raises(ArgError, match=r"'deep' has a fifo_depth of its own.*all 2 fifo_depths"):
+    with pytest.raises(ArgError, match=r"'deep' sets its own fifo_depth.*all 2 fifo_depths"):
         st.simulate_many(
             centered(8), fifo_depths=[2, 4], variants=[st.Variant("deep", fifo_depth=8)]
         )
