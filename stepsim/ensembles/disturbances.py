@@ -1,9 +1,9 @@
-"""What members of an ensemble may be disturbed in, and within which bounds.
+"""The disturbances of members of an ensemble, and their bounds.
 
 Every level of simulation has a list of entries. One says to which programs it applies, within
-which bounds, what is drawn for a member, and how that is applied. What it draws depends on the
-seed, its name and the number of the member alone, so that another entry changes no draw of those
-that were there.
+which bounds, what is drawn for a member, and how that is applied. Its draws depend only on the
+seed, its name and the number of the member, so that a new entry does not change the draws of
+others.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Bounds = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """One thing that members differ in.
+    """One disturbance of members.
 
     Attributes
     ----------
     name : in bounds and messages; the key of the machine where there is one.
-    about : what is changed, by which unit.
-    bounds : least and largest change, both included, unless others are given.
-    applies : whether it has an effect on what runs, a program laid out at some level.
-    draw : changes of one member within bounds.
-    apply : what runs, with these changes.
+    about : the quantity that is changed, with its unit.
+    bounds : default bounds: least and largest change, both included.
+    applies : whether it has an effect on a program laid out at its level.
+    draw : draws the changes of one member within bounds.
+    apply : returns the program with these changes.
     most : largest change that is not one of the smaller ones again, where what runs decides it.
     """
 
@@ -65,18 +65,18 @@ def draw_one(random: np.random.Generator, bounds: Bounds, what: Any) -> int:
 def bounds_of(
     entries: Sequence[Disturbance], given: object, where: str, what: Any
 ) -> Mapping[Disturbance, Bounds]:
-    """The disturbances to make, with their bounds: all that apply, with those given in place.
+    """The disturbances to make, with their bounds: all that apply, with the given bounds.
 
     Parameters
     ----------
-    entries : all that there are.
+    entries : all disturbances of the level.
     given : by name, ``(least, largest)`` or one number, up to which the change goes from 0; 0
         leaves the entry out. None for the bounds of the entries.
     where : begins messages. what : is run.
 
     Raises
     ------
-    ArgError : no such entry, one that does not apply, or wrong bounds.
+    ArgError : an entry is unknown or does not apply, or its bounds are wrong.
     """
     chosen = checked_bounds(entries, given, where)
     found: dict[Disturbance, Bounds] = {}
@@ -101,11 +101,11 @@ def bounds_of(
 def checked_bounds(
     entries: Sequence[Disturbance], given: object, where: str
 ) -> Mapping[str, Bounds]:
-    """Bounds by name, as far as they can be checked without what runs.
+    """Bounds by name, as far as they can be checked without the program.
 
     Raises
     ------
-    ArgError : no such entry, or wrong bounds.
+    ArgError : an entry is unknown, or its bounds are wrong.
     """
     if given is None:
         given = {}

@@ -26,13 +26,13 @@ class Ensemble:
     Attributes
     ----------
     program, machine : names.
-    nominal : cycles of the run that is not disturbed; it is no member.
-    cycles : of every member, by its number; None where it did not come to its end.
+    nominal : cycles of the undisturbed run, which is not a member.
+    cycles : cycles of every member, by its number; None if it did not complete.
     statuses : how every member ended: "ok" (also where the program does not fit the machine),
         "deadlock", "failed" or "limit".
-    seed : that the members were drawn by.
-    bounds : least and largest change by what was disturbed.
-    about : what was disturbed, in words, by its name.
+    seed : seed of the members.
+    bounds : least and largest change by disturbance.
+    about : description of each disturbance, by its name.
     """
 
     program: str
@@ -49,9 +49,10 @@ class Ensemble:
         return np.array([one for one in self.cycles if one is not None], np.int64)
 
     def percentile(self, share: float) -> float | None:
-        """Cycles below which ``share`` percent of the members lie, interpolated between members.
+        """The cycles below which ``share`` percent of the members lie, interpolated between
+        members.
 
-        None where no member came to its end.
+        None if no member completed.
         """
         return float(np.percentile(self._ended, share)) if len(self._ended) else None
 
@@ -82,14 +83,14 @@ class Ensemble:
 
     @property
     def spread(self) -> float | None:
-        """What lies between p5 and p95, as a share of the median."""
+        """The distance from p5 to p95, as a fraction of the median."""
         if self.p5 is None or self.p95 is None or not self.median:
             return None
         return (self.p95 - self.p5) / self.median
 
     @property
     def lost(self) -> int:
-        """Members that did not come to their end."""
+        """Number of members that did not complete."""
         return len(self.cycles) - len(self._ended)
 
     def columns(self) -> dict[str, float | None]:
@@ -97,9 +98,9 @@ class Ensemble:
         return {"cycles_p5": self.p5, "cycles_median": self.median, "cycles_p95": self.p95}
 
     def and_then(self, last: Ensemble) -> Ensemble:
-        """Of programs that run one after another: members by their number, with those of the last.
+        """The ensemble of programs that run one after another: members are added by their number.
 
-        The first program that did not come to its end gives a member its status.
+        The first program that did not complete gives a member its status.
         """
         pairs = zip(self.cycles, last.cycles, strict=True)
         ended = zip(self.statuses, last.statuses, strict=True)
@@ -113,7 +114,7 @@ class Ensemble:
         )
 
     def is_within(self, other: Ensemble) -> bool:
-        """Whether the difference to another is within the noise: their p5 to p95 overlap."""
+        """Whether the difference to another is within the noise, that is, p5 to p95 overlap."""
         return bool(stepsim.results.within_spread(self.columns(), other.columns()))
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Members of an ensemble: drawn by seed, run beside the nominal run, and collected."""
+"""Members of an ensemble: drawn by seed, run in addition to the nominal run, and collected."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def disturbed_runs(
     bounds: Mapping[str, int | tuple[int, int]] | None = None,
     threads: int | None = None,
 ) -> Ensemble:
-    """Run what is given and disturbed copies of it.
+    """Run a program and disturbed copies of it.
 
     Parameters
     ----------
     program, machine : names, for messages and the ensemble.
     what : is run as it is, and with the changes that are drawn for each member.
-    entries : all that may be disturbed, in the order in which changes are applied.
+    entries : all disturbances, in the order in which changes are applied.
     run : runs all of a list on some number of threads.
-    runs : number of members, beside the nominal run.
-    seed : that members are drawn by.
+    runs : number of members, in addition to the nominal run.
+    seed : seed of the members.
     bounds : least and largest change by name; None for those of the entries.
-    threads : that run at the same time; None for as many as this process may use.
+    threads : number of threads; None for as many as this process may use.
 
     Raises
     ------
     ArgError : an argument is of the wrong type or out of range, a disturbance does not apply, or
-        the nominal run does not end well.
+        the nominal run does not succeed.
     """
     where = f"program '{program}', ensemble:"
     runs = _MEMBERS.checked(f"{where} runs", runs)
