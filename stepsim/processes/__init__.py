@@ -1,4 +1,4 @@
-"""Worker processes of this machine, fresh or forked, which end with the one they work for."""
+"""Worker processes of this machine, fresh or forked, which end together with their parent."""
 
 from stepsim.deferred import door
 

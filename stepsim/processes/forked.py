@@ -1,7 +1,7 @@
-"""Worker processes that are forked from this one: they have what it has loaded, at no cost.
+"""Worker processes that are forked from this one and share its loaded modules at no cost.
 
-Only where this process has no thread of its own, as a command of the command line at its start.
-The threads of OpenBLAS, jemalloc and Arrow do no harm; these libraries follow a fork.
+This is possible only without threads of this process, as at the start of a command.
+The threads of OpenBLAS, jemalloc and Arrow do no harm, since these libraries handle a fork.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ForkedProcesses:
         context = multiprocessing.get_context("fork")
         self._processes: dict[Connection, ForkProcess] = {}
         parent = os.getpid()
-        # Nobody looks for garbage among what is loaded, which would copy its pages.
+        # Garbage collection of loaded objects would copy their pages.
         gc.freeze()
         held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
         try:
@@ -72,7 +72,7 @@ class ForkedProcesses:
         tasks: Sequence[Task],
         done: Callable[[Task], None],
     ) -> list[Outcome]:
-        """What the work returns, in the order of the tasks, which are started in that order.
+        """The results of the work, in the order of the tasks, which are started in that order.
 
         ``done`` is called with each task as it ends. The first error is raised at once, and ends
         the processes.
@@ -130,9 +130,9 @@ class ForkedProcesses:
 
 
 def _work(connection: Connection, inherited: Sequence[Connection], parent: int) -> None:
-    """Answer until the parent hangs up."""
+    """Answer requests until the parent closes the connection."""
     for one in inherited:
-        # As long as a copy is open, nobody hears of the end of the other side.
+        # While a copy is open, the end of the other side goes unnoticed.
         one.close()
     end_with_parent(parent)
     with rare_collection():

@@ -27,14 +27,15 @@ Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 
 _GARBAGE_THRESHOLDS = (200_000, 20, 20)
-"""Programs are many long-lived objects without cycles; looking for cycles finds none."""
+"""Threshold of garbage collection: programs are many long-lived objects without reference
+cycles."""
 
 _ATOMIC_BYTES = 2048
-"""What a pipe takes as a whole or not at all: POSIX says 512 at least, Linux 4096; less headers."""
+"""Bytes that a pipe writes atomically, less headers: at least 512 by POSIX, 4096 on Linux."""
 
 
 class ResultLost(OutputError):
-    """What a process has computed is gone or cannot be read; it may be computed again."""
+    """The result of a process is gone or cannot be read; it may be computed again."""
 
 
 class FreshProcesses:
@@ -78,7 +79,7 @@ class FreshProcesses:
         tasks: Sequence[Task],
         done: Callable[[Task], None],
     ) -> list[Outcome]:
-        """What the work returns, in the order of the tasks, which are started in that order.
+        """The results of the work, in the order of the tasks, which are started in that order.
 
         ``done`` is called with each task as it ends. The first error is raised at once.
 
@@ -113,7 +114,7 @@ class FreshProcesses:
         self._under_way.discard(inner)
         try:
             succeeded, value = _loaded(inner.result())
-        # Errors of the work are values here; this is one of the processes, or of unpickling.
+        # Errors of the work are values here; this one comes from the processes or from unpickling.
         except BaseException as error:
             if self._stopped and not isinstance(error, BrokenExecutor):
                 error = BrokenExecutor("the processes were stopped")
@@ -152,7 +153,7 @@ def _nothing() -> None:
 
 
 def _outcome(folder: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
-    """What the work returns or raises, pickled, or the name of the file that holds it."""
+    """The pickled result or error of the work, or the name of the file that holds it."""
     data = outcome_of(work, *arguments)
     if len(data) <= _ATOMIC_BYTES:
         return data
@@ -174,8 +175,8 @@ class _Unwritten:
 
     def error(self) -> OutputError:
         error = OutputError(
-            f"{self.folder}: a worker process cannot write there what it has computed "
-            f"({self.cause.strerror}); make room, or set TMPDIR to another folder"
+            f"{self.folder}: a worker process cannot write its results there "
+            f"({self.cause.strerror}); free some space, or set TMPDIR to another folder"
         )
         error.__cause__ = self.cause
         return error
@@ -188,7 +189,7 @@ def _loaded(data: bytes) -> tuple[bool, Any]:
             data = found.read_bytes()
         except OSError as error:
             raise ResultLost(
-                f"{found}: what a worker process has computed cannot be read ({error.strerror}); "
+                f"{found}: the results of a worker process cannot be read ({error.strerror}); "
                 "keep the folder of temporary files from being cleared, or set TMPDIR to another"
             ) from error
         with suppress(OSError):  # the folder goes in the end

@@ -1,4 +1,4 @@
-"""Many pieces of work, in this process or in several. Their number changes no result."""
+"""Many pieces of work, in this process or in several. The number of processes changes no result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Pool:
         tasks: Sequence[Task],
         done: Callable[[Task], None] | None = None,
     ) -> list[Outcome]:
-        """What the work returns, in the order of the tasks, which are started in that order.
+        """The results of the work, in the order of the tasks, which are started in that order.
 
         ``done`` is called with each task as it ends. The first error is raised at once.
 
@@ -67,9 +67,9 @@ class Pool:
 def pool_of(jobs: int, module: str, *, fork: bool = False) -> Iterator[Pool]:
     """``jobs`` processes that have loaded ``module``; for one, this process itself.
 
-    With ``fork`` they are copies of this process where that is safe, which saves them to load what
-    it has loaded. Only who knows all of this process may ask for it, so that no library that a
-    script uses beside us is copied in the midst of its work.
+    With ``fork`` they are copies of this process if that is safe, which saves loading its modules
+    again. Only callers that control the whole process may use it, so that no other library of a
+    script is forked in the middle of its work.
 
     Raises
     ------

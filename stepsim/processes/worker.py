@@ -1,4 +1,4 @@
-"""What every worker process does, however it was started."""
+"""The work of every worker process, however it was started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PARENT_CHECK_SECONDS = 1.0
 
 
 def outcome_of(work: Callable[..., Any], *arguments: Any) -> bytes:
-    """Whether the work succeeded, and what it returned or raised, pickled."""
+    """Whether the work succeeded, and its result or error, pickled."""
     try:
         return pickle.dumps((True, work(*arguments)), pickle.HIGHEST_PROTOCOL)
     except Exception as error:

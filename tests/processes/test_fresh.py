@@ -102,7 +102,7 @@ def test_results_that_cannot_be_put_down_are_an_error_of_the_place(tmp_path: Pat
     assert isinstance(error, OutputError)
     # A full disk has an exit code of its own, by the cause.
     assert isinstance(error.__cause__, FileNotFoundError)
-    assert str(error).startswith(f"{tmp_path / 'gone'}: a worker process cannot write there what")
+    assert str(error).startswith(f"{tmp_path / 'gone'}: a worker process cannot write its results")
 
 
 def blocked() -> set[int]:
