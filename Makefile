@@ -22,17 +22,17 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo 'make demo    simulate a Qwen3-30B-A3B MoE layer with several tilings, write $(OUT)/'
 	@echo 'make test    lint, type check, layer check and the tests, in five minutes on two cores'
-	@echo 'make test-recorded  replays the shared data: STEPSIM_SHARED, or ../shared'
-	@echo 'make slow    the tests that take their time, and all draws of property tests'
+	@echo 'make test-recorded  the tests that replay the shared data: STEPSIM_SHARED, or ../shared'
+	@echo 'make slow    the slow tests, and all draws of property tests'
 	@echo 'make test-torch  installs PyTorch for processors and ONNX, and runs the tests that need them'
 	@echo 'make thorough  thousands of new draws of property tests and fuzzers, sweeps in chaos'
-	@echo 'make mutants  which changes of the code no test notices: ROOM=units, memory, ops or metrics'
+	@echo 'make mutants  finds changes of the code that no test detects: ROOM=units, memory, ops or metrics'
 	@echo 'make lint    the checks of make test without the tests'
 	@echo 'make bench   speed of the engine'
 	@echo 'make bench-check  fails when something is slower than bench/baseline.json'
-	@echo 'make bench-baseline  writes that file anew'
-	@echo 'make bench-peers  the engine beside SimPy, an event queue and C++'
-	@echo 'make bench-page  measures the tables of docs/performance.md anew'
+	@echo 'make bench-baseline  writes that file again'
+	@echo 'make bench-peers  the engine compared with SimPy, an event queue and C++'
+	@echo 'make bench-page  measures the tables of docs/performance.md again'
 	@echo 'make docs    documentation in docs/_build/html'
 	@echo 'make wheel   a wheel with the compiled engine for this kind of machine, in dist/'
 	@echo 'make clean   remove what the targets above made, except .venv'
@@ -50,7 +50,7 @@ test: $(STAMP)
 	$(PYTEST) -q -n 2 --dist loadfile -m 'not slow and not recorded and not torch' \
 		--junitxml=build/tests.xml
 
-# All that replays the data of others, slow or not.
+# All tests that replay the shared data, slow or not.
 test-recorded: $(STAMP)
 	@mkdir -p build
 	$(BIN)/stepsim warmup
@@ -67,7 +67,7 @@ slow: $(STAMP)
 	$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder \
 		-m '(slow or hypothesis) and not recorded and not torch' --junitxml=build/slow.xml
 
-# Of no other target, as they are large. Where the index cannot be reached, pip goes on with PyPI.
+# No other target installs these, as they are large. If the index cannot be reached, pip uses PyPI.
 test-torch: $(TORCH_STAMP)
 	@mkdir -p build
 	$(PYTEST) -q -n 2 -m torch --junitxml=build/torch.xml tests/design

@@ -1,4 +1,4 @@
-"""Fail when tests were skipped for want of the shared data, although it is there, or of a browser.
+"""Fail if tests were skipped for lack of the shared data, although it exists, or of a browser.
 
 Also when those of the browser, of the notebooks and of PyTorch are in none of the reports, and when
 a test looked for the shared data outside of the report of those that replay it.
@@ -36,7 +36,7 @@ _NEVER = {
     "no notebooks": "nbformat, nbclient or ipykernel",
     "no PyTorch": "PyTorch, ONNX or onnxscript",
 }
-"""What the reason of a skip says where `.ci/run` has installed what is needed, and what that is."""
+"""Texts in the reasons of skips that `.ci/run` should have prevented, and what was missing."""
 
 _RECORDED = "recorded.xml"
 """The report of `make test-recorded`, which alone may look for the shared data."""
@@ -47,7 +47,7 @@ _NEEDED = (
     "tests.design.operators.test_torch_import::",
     "tests.design.operators.test_onnx_import::",
 )
-"""How the names of tests begin of which some must have run."""
+"""Prefixes of names of tests, some of which must have run."""
 
 
 def _wants_shared(reason: str) -> bool:
@@ -61,7 +61,7 @@ def main(shared: str, *reports: str) -> int:
         if skipped:
             listing = "\n  ".join(skipped)
             sys.stderr.write(
-                f"{len(skipped)} tests were skipped for want of {wanted}:\n  {listing}\n"
+                f"{len(skipped)} tests were skipped for lack of {wanted}:\n  {listing}\n"
             )
             return 1
     names = {name for report in reports for name in ran(Path(report))}
@@ -79,7 +79,7 @@ def main(shared: str, *reports: str) -> int:
     if unmarked:
         listing = "\n  ".join(unmarked)
         sys.stderr.write(
-            f"{len(unmarked)} tests look for the shared data and have no marker `recorded`, see "
+            f"{len(unmarked)} tests look for the shared data and lack the marker `recorded`, see "
             f"tests/shared.py:\n  {listing}\n"
         )
         return 1
@@ -90,7 +90,7 @@ def main(shared: str, *reports: str) -> int:
     if skipped:
         listing = "\n  ".join(skipped)
         sys.stderr.write(
-            f"the shared data is at {shared}, but {len(skipped)} tests were skipped for want of "
+            f"the shared data is at {shared}, but {len(skipped)} tests were skipped for lack of "
             f"it:\n  {listing}\n"
         )
         return 1

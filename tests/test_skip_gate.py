@@ -78,7 +78,7 @@ def test_only_recorded_tests_look_for_the_shared_data(
     report = tmp_path / "tests.xml"
     report.write_text(REPORT.format(reason="no shared traces; set STEPSIM_SHARED"))
     assert gate.main(str(tmp_path), str(report)) == 1
-    assert "1 tests look for the shared data and have no marker" in capsys.readouterr().err
+    assert "1 tests look for the shared data and lack the marker" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
