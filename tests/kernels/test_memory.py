@@ -21,6 +21,7 @@ from tests.oracle.memory_scenarios import SCENARIOS, Scenario
 from tests.property_profile import profile
 
 
+@pytest.mark.slow  # compiles memory models within this process
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_checksums(scenario: Scenario) -> None:
     scenario.check(*run_scenario(scenario))

@@ -84,6 +84,7 @@ def test_bases_move_the_first_requests_of_ports() -> None:
 DRAM = st.load_machine("hdl-arbiter", {"hbm.addresses.bases": "packed"})
 
 
+@pytest.mark.slow  # compiles the engine of that memory
 def test_members_on_a_dram_are_runs_with_the_changes_that_were_drawn() -> None:
     program = copies()
     prepared = st.prepare(program, DRAM)
