@@ -1,4 +1,4 @@
-"""Machines: validated descriptions of a target, and the presets that come with stepsim."""
+"""Machines: validated descriptions of a target, and the presets that stepsim ships."""
 
 from stepsim.deferred import door
 

@@ -1,4 +1,4 @@
-"""What a machine computes with in all, and the regions that share it."""
+"""The compute bandwidth of a whole machine, and the regions that share it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _FLOPS = integer(1, 1 << 30)
 
 @dataclass(init=False, unsafe_hash=True)
 class Compute(Section):
-    """Compute bandwidth of a machine, in all and of each operator."""
+    """Compute bandwidth of a machine, in total and per operator."""
 
     flops_per_cycle: int | None = optional(
         _FLOPS,
-        "FLOPs per cycle of the machine in all; a program whose operators have more together does "
+        "total FLOPs per cycle of the machine; a program whose operators have more together does "
         "not fit",
     )
     regions: int | None = optional(
@@ -25,5 +25,5 @@ class Compute(Section):
     )
     unit_flops_per_cycle: int | None = optional(
         _FLOPS,
-        "FLOPs per cycle of every operator that computes, in place of what the program says",
+        "FLOPs per cycle of every operator that computes, overriding those of the program",
     )

@@ -1,6 +1,6 @@
-"""What the resources of a machine cost, in any unit: area, power, money.
+"""Prices of the resources of a machine, in any unit: area, power, money.
 
-Simulated times never depend on it. It weighs resources against each other where designs are
+Simulated times never depend on them. They weigh resources against each other when designs are
 compared: 64 memory channels are faster than 32, and cost more.
 """
 
@@ -15,9 +15,9 @@ _PRICE = nullable(number(0))
 
 @dataclass(init=False, unsafe_hash=True)
 class Costs(Section):
-    """Prices of the resources of a machine; one that is null has none."""
+    """Prices of the resources of a machine; null means no price."""
 
-    unit: str = setting(text(empty=True), "what costs are counted in, such as mm2", default="")
+    unit: str = setting(text(empty=True), "unit of the costs, such as mm2", default="")
     hbm_channel: float | None = setting(_PRICE, "cost of one off-chip channel", default=None)
     hbm_bytes_per_cycle: float | None = setting(
         _PRICE, "cost of one byte per cycle of off-chip peak bandwidth", default=None

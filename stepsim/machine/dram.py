@@ -1,7 +1,7 @@
 """The DRAM of a machine with the memory model ``dram``: organization, timings and controller.
 
-Every value has that of the preset unless it is given. Times are clocks of the DRAM, by the names
-of data sheets; :meth:`Dram.distances` says what they mean between two commands.
+Every value defaults to that of the preset. Times are clocks of the DRAM and have the names of data
+sheets; :meth:`Dram.distances` defines them between two commands.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Dram(Section):
     """A DRAM down to its banks; sizes are powers of two, times are clocks."""
 
     preset: str = setting(
-        choice(*DRAM_PRESETS), "DRAM whose values those have that are not given", default="hbm2-hdl"
+        choice(*DRAM_PRESETS), "DRAM that supplies all values not given", default="hbm2-hdl"
     )
     clock_ghz: float = setting(
-        number(0, above=True), "clock of the commands, against the machine's clock_ghz"
+        number(0, above=True), "clock of the commands, relative to the machine's clock_ghz"
     )
-    channels: int = setting(integer(1, MOST_CHANNELS), "channels, which share nothing")
+    channels: int = setting(integer(1, MOST_CHANNELS), "independent channels")
     pseudo_channels: int = setting(
         integer(1, 16), "pseudo-channels of a channel, which share its commands; 1 for none"
     )
@@ -51,20 +51,22 @@ class Dram(Section):
     access_bytes: int = setting(integer(1, 1 << 12), "bytes of one access, a burst")
     mapper: str = setting(
         choice(*DRAM_MAPPERS),
-        "which bits of an address are which field: 'RoBaRaCoCh' deals accesses to the channels, "
-        "'ChRaBaRoCo' gives every channel a range, 'MOP4CLXOR' deals four accesses at a time and "
+        "assigns address bits to fields: 'RoBaRaCoCh' interleaves accesses over the channels, "
+        "'ChRaBaRoCo' gives every channel a range, 'MOP4CLXOR' interleaves groups of four and "
         "XORs the fields with the column",
     )
     refresh: str = setting(
         choice("off", "all-bank"),
-        "'all-bank': every nREFI clocks a channel serves what it has opened rows for, closes all "
+        "'all-bank': every nREFI clocks a channel serves requests to open rows, closes all "
         "banks and opens none for nRFC clocks",
     )
     read_queue: int = setting(_QUEUE, "reads of a channel that wait for a command")
     write_queue: int = setting(_QUEUE, "writes of a channel that wait for a command")
-    high_watermark: int = setting(_QUEUE, "waiting writes from which on writes are served")
+    high_watermark: int = setting(
+        _QUEUE, "number of waiting writes at which the channel starts to serve writes"
+    )
     low_watermark: int = setting(
-        integer(0, 60), "waiting writes down to which they are, while reads wait"
+        integer(0, 60), "number of waiting writes down to which it serves writes while reads wait"
     )
     nACT: int = setting(_CLOCKS, "clocks of an activation on the command bus")
     nBL: int = setting(_CLOCKS, "clocks of a burst")
@@ -118,8 +120,8 @@ class Dram(Section):
         if get("mapper") == "MOP4CLXOR" and get("columns") < 4:
             yield (
                 "mapper",
-                "'MOP4CLXOR' does not cover the address: it deals four accesses of a row at a "
-                f"time, found columns {get('columns')}; expected 4 or more",
+                "'MOP4CLXOR' does not cover the address: it interleaves groups of four accesses "
+                f"of a row; expected columns of 4 or more, found {get('columns')}",
             )
         for low, high, most in (
             ("low_watermark", "high_watermark", False), ("high_watermark", "write_queue", True),
@@ -145,21 +147,21 @@ class Dram(Section):
                 if get(name) != preset[name]:
                     yield (
                         name,
-                        "has an effect with refresh 'all-bank' only; name that, or remove it",
+                        "has an effect only with refresh 'all-bank'; set that, or remove this",
                     )
         elif get("nREFI") <= get("nRFC"):
             yield "nREFI", f"expected more than nRFC ({get('nRFC')}), found {get('nREFI')}"
 
     def unused_clock(self, clock_ghz: float | None) -> Iterator[str]:
-        """What to say where a machine of this clock leaves that of the DRAM without effect."""
+        """The error where a machine with this clock leaves that of the DRAM without effect."""
         if clock_ghz is None and self.clock_ghz != DRAM_PRESETS[self.preset]["clock_ghz"]:
             yield (
-                "has an effect beside the machine's clock_ghz only, which is not stated: a clock "
-                "of the DRAM is then a cycle; state clock_ghz too, or remove it"
+                "has an effect only together with the machine's clock_ghz, which is not stated: a "
+                "clock of the DRAM is then a cycle; state clock_ghz too, or remove this"
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The preset and what is not as in it."""
+        """The preset and the values that differ from it."""
         preset = DRAM_PRESETS[self.preset]
         values = {name: getattr(self, name) for name in keys(Dram) if name != "preset"}
         changed = {name: value for name, value in values.items() if value != preset[name]}
@@ -167,7 +169,7 @@ class Dram(Section):
 
     @property
     def capacity_bytes(self) -> int:
-        """Bytes in all."""
+        """Capacity in bytes."""
         banks = self.channels * self.pseudo_channels * self.bank_groups * self.banks
         return banks * self.rows * self.columns * self.access_bytes
 

@@ -1,4 +1,4 @@
-"""DRAMs that come with stepsim, as values of the section ``hbm.dram``; times in clocks of each."""
+"""DRAMs that stepsim ships, as values of the section ``hbm.dram``; times in clocks of each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What accesses, operations and time take in energy.
+"""Energy of accesses, operations and time.
 
-Simulated times never depend on it. Runs on a machine that has such a table have joules, by operator
-and in all; one without is left alone.
+Simulated times never depend on it. Runs on a machine with such a table report joules, in total and
+by operator.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _PICOJOULES = number(0)
 class Energy(Section):
     """Energy of a byte, of a FLOP of each element type, and of time. Sources are named.
 
-    What is left out of bytes takes none. A FLOP has no default: a program that computes with an
-    element type without an entry is refused.
+    Byte energies default to 0. FLOP energies have no default: a program that computes with an
+    element type without an entry is rejected.
     """
 
     sources: str = setting(text(), "where the numbers come from: papers, data sheets, measurements")
@@ -35,7 +35,7 @@ class Energy(Section):
         _PICOJOULES, "pJ per byte that passes a FIFO, in and out", default=0.0
     )
     static_watts: float = setting(
-        number(0), "W that are drawn all the time; above 0 it needs clock_ghz", default=0.0
+        number(0), "static power in W; above 0 it requires clock_ghz", default=0.0
     )
     flop_pj_f32: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type f32")
     flop_pj_bf16: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type bf16")

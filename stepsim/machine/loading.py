@@ -27,14 +27,14 @@ _M = TypeVar("_M", bound=Section)
 
 @dataclass(frozen=True)
 class Family(Generic[_M]):
-    """Descriptions of one kind, and those of them that have a name.
+    """Descriptions of one kind, and its presets.
 
     Attributes
     ----------
-    kind : the section that all values are in; it has a ``name``.
+    kind : the top-level section of all values; it has a ``name``.
     presets : their values by name.
     example : one of their keys, and a value of it.
-    advice : a sentence on how to get a first file; empty for none.
+    advice : a sentence on how to get a first file, or empty.
     """
 
     kind: type[_M]
@@ -73,11 +73,11 @@ def load_machine(
 def load_description(
     family: Family[_M], machine: _M | str | Path, overrides: Mapping[str, Any] | None = None
 ) -> _M:
-    """As `load_machine`, of descriptions of any kind.
+    """As `load_machine`, for descriptions of any kind.
 
     Raises
     ------
-    MachineError : as there.
+    MachineError : as `load_machine`.
     """
     given = isinstance(machine, family.kind | str | Path)
     if not given or "\0" in str(machine) or not str(machine):
@@ -108,13 +108,13 @@ def list_machines() -> tuple[str, ...]:
 
 
 def machine_columns(machine: Section) -> dict[str, str]:
-    """What rows of runs say of their machine, by column; its values stand as JSON text."""
+    """Columns of a row of a run that describe its machine; its values are JSON text."""
     values = machine.to_dict()
     return {"machine": values["name"], "machine_json": json.dumps(values, sort_keys=True)}
 
 
 def known_keys(kind: type[Section] = Machine) -> dict[str, str]:
-    """Dotted path of every settable value, with what is expected there."""
+    """Dotted path of every settable value, with a description of its expected values."""
     return expectations(json_schema(kind))
 
 
@@ -123,7 +123,7 @@ def parse_overrides(items: Iterable[str], family: Family[Any] = MACHINES) -> dic
 
     Raises
     ------
-    MachineError : no ``=``, nothing behind it, an unknown key, or a key given twice.
+    MachineError : no ``=``, no value after it, an unknown key, or a key given twice.
     """
     overrides: dict[str, str] = {}
     for item in items:
@@ -194,7 +194,7 @@ def _override(family: Family[Any], data: Any, key: Any, value: Any) -> None:
 
 
 def _leave_out_of_other_model(data: Any, overrides: Mapping[str, Any]) -> None:
-    """Remove what a description says of its own memory model, where another one is named."""
+    """Remove the values of a description's own memory model where an override names another."""
     hbm = data.get("hbm") if isinstance(data, dict) else None
     if isinstance(hbm, dict):
         for name in Hbm.without_effect(hbm):

@@ -1,6 +1,6 @@
-"""What stands between operators and the DRAM: ports, an arbiter, and the places of tensors.
+"""The path between operators and the DRAM: ports, an arbiter, and the addresses of tensors.
 
-All of it has an effect with the memory model ``dram`` only.
+It has an effect only with the memory model ``dram``.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ class Port(Section):
 
     request: str = setting(
         choice("split", "lock-step"),
-        "'split': a request is as many accesses of the DRAM as it has bytes for; 'lock-step': it "
-        "is one access, of as many stacks in lock-step as its bytes take",
+        "'split': a request becomes as many DRAM accesses as its bytes need; 'lock-step': it "
+        "is one access to as many stacks in lock-step as its bytes need",
         default="split",
     )
-    outstanding: int = setting(
-        integer(1, 1 << 12), "reads of a port that may be under way", default=64
-    )
+    outstanding: int = setting(integer(1, 1 << 12), "outstanding reads of a port", default=64)
     read_ahead: int = setting(
         integer(0, 1 << 12),
-        "requests that a load without a reference makes ahead of those that it needs at present",
+        "requests that a load without a reference issues ahead of demand",
         default=0,
     )
     request_latency: int = setting(
@@ -41,8 +39,8 @@ class Port(Section):
     )
     when_refused: str = setting(
         choice("wait", "pass"),
-        "what happens behind a request that a queue of the DRAM refuses: 'wait', or 'pass' where "
-        "requests to other channels go by",
+        "what happens behind a request that a full DRAM queue rejects: 'wait', or 'pass', where "
+        "requests to other channels overtake it",
         default="wait",
     )
     first: int = setting(integer(0, 1 << 20), "port that the arbiter asks first", default=0)
@@ -50,27 +48,27 @@ class Port(Section):
 
 @dataclass(init=False, unsafe_hash=True)
 class Addresses(Section):
-    """Where tensors lie in the DRAM, unless a run says it of single ones."""
+    """Addresses of tensors in the DRAM, unless a run states them for single tensors."""
 
     layout: str = setting(
         choice("row_major", "tiled", "stream"),
         "order of a tensor's bytes: 'row_major' by rows of the tensor, 'tiled' tile by tile, "
-        "'stream' in the order of use with a copy for every repeat, of every operator on its own",
+        "'stream' in the order of use with a copy for every repeat, separately for each operator",
         default="row_major",
     )
     bases: str | int = setting(
         {"anyOf": [choice("packed", "zero"), integer(1, 1 << 30)]},
-        "addresses of the first bytes: 'packed' one tensor behind the other, 'zero' all at 0, told "
-        "apart above the bits of the DRAM, or the bytes from one to the next",
+        "addresses of the first bytes: 'packed' one tensor after the other, 'zero' all at 0, "
+        "distinguished above the bits of the DRAM, or the bytes from one to the next",
         default="packed",
     )
-    alignment: int = setting(_BYTES, "what packed addresses are multiples of", default=4096)
+    alignment: int = setting(_BYTES, "alignment of packed addresses in bytes", default=4096)
     entry_bytes: int = setting(
-        _BYTES, "bytes of an entry of the layout 'stream', behind which padding follows",
+        _BYTES, "bytes of an entry of the layout 'stream', before padding",
         default=1024,
     )  # fmt: skip
     entry_padding_bytes: int = setting(
         integer(0, 1 << 20),
-        "bytes behind every entry of the layout 'stream', as for a word that says where dims end",
+        "bytes after every entry of the layout 'stream', such as a word that marks ends of dims",
         default=0,
     )

@@ -59,9 +59,9 @@ class Hbm(Section):
 
     model: str = setting(
         text(),
-        "memory model; 'interleaved' deals the requests of every operator to the channels in turn, "
-        "'published' is that of the STeP paper, 'uncontended' gives every operator a memory of its "
-        "own, 'dram' has banks, rows, queues and addresses, plugins may add others",
+        "memory model; 'interleaved' sends the requests of every operator to the channels in turn, "
+        "'published' is that of the STeP paper, 'uncontended' gives every operator a private "
+        "memory, 'dram' has banks, rows, queues and addresses; plugins may add others",
         default="interleaved",
     )
     request_bytes: int = setting(_BYTES, "bytes moved by one request")
@@ -75,22 +75,22 @@ class Hbm(Section):
     port: Port | None = optional(Port, "ports and the path of requests, for model 'dram'")
     arbiter: str | None = optional(
         choice("rotating", "on-grant", "fair"),
-        "which port may request next, for model 'dram': 'rotating' takes turns that pass in every "
-        "cycle, also when the request cannot be taken; 'on-grant' takes turns that pass with a "
-        "request; 'fair' is for the port that waits longest",
+        "which port may request next, for model 'dram': with 'rotating' the turn passes in every "
+        "cycle, even if the request cannot be accepted; with 'on-grant' it passes after a grant; "
+        "'fair' serves the port that has waited longest",
     )
-    addresses: Addresses | None = optional(Addresses, "places of tensors, for model 'dram'")
+    addresses: Addresses | None = optional(Addresses, "addresses of tensors, for model 'dram'")
 
     @classmethod
     def without_effect(cls, values: Mapping[Any, Any]) -> Mapping[str, str]:
-        """A DRAM has channels and times of its own, the other models have no DRAM."""
+        """The model 'dram' takes channels and times from its DRAM; other models have no DRAM."""
         model = values.get("model")
         if isinstance(model, str) and model == "dram":
             why = "has no effect with hbm.model 'dram', which takes it from hbm.dram; remove it"
             return dict.fromkeys(_RHYTHM, why)
         return dict.fromkeys(
             ("dram", "port", "arbiter", "addresses"),
-            "has an effect with hbm.model 'dram' only; name that model, or remove it",
+            "has an effect only with hbm.model 'dram'; set that model, or remove this",
         )
 
     @classmethod
@@ -109,7 +109,7 @@ class Hbm(Section):
 
     @classmethod
     def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """The model 'dram' has a DRAM, by default that of the preset."""
+        """Complete the model 'dram' with a DRAM, by default the preset."""
         model = values.get("model")
         if isinstance(model, str) and model == "dram" and values.get("dram") is None:
             return {**values, "dram": {}}
@@ -117,16 +117,16 @@ class Hbm(Section):
 
 
 _RHYTHM = ("channels", "latency", "interval", "startup")
-"""What says how a memory of independent channels serves requests."""
+"""The parameters of a memory of independent channels."""
 
 
 @dataclass(init=False, unsafe_hash=True)
 class OnChip(Section):
-    """On-chip memory, seen by each operand of an operator on its own."""
+    """On-chip memory, as each operand of an operator sees it separately."""
 
     bytes_per_cycle: int = setting(_BYTES, "bandwidth of one on-chip memory unit")
     capacity_bytes: int | None = optional(
-        integer(1, 1 << 30), "on-chip memory in all, which programs and compiled designs must fit"
+        integer(1, 1 << 30), "total on-chip memory, which programs and compiled designs must fit"
     )
 
 
@@ -165,22 +165,24 @@ class Machine(Section):
     fifo: Fifo = setting(Fifo, "FIFOs between operators", default_factory=Fifo)
     closure_slack: int = setting(
         integer(0, 16),
-        "cycles how much earlier the end of a stream is noticed; 0 is canonical",
+        "cycles by which the end of a stream is noticed earlier; 0 is canonical",
         default=0,
     )
-    costs: Costs | None = optional(Costs, "what its resources cost")
+    costs: Costs | None = optional(Costs, "prices of its resources")
     clock_ghz: float | None = optional(
-        number(0, above=True), "clock frequency; runs then have times in milliseconds"
+        number(0, above=True), "clock frequency; runs then report times in milliseconds"
     )
     device: Device | None = optional(Device, "resources of an FPGA")
-    compute: Compute | None = optional(Compute, "what it computes with in all")
-    energy: Energy | None = optional(Energy, "what it takes in energy; runs then have joules")
+    compute: Compute | None = optional(Compute, "total compute bandwidth and regions")
+    energy: Energy | None = optional(
+        Energy, "energies of accesses and operations; runs then report joules"
+    )
 
     @classmethod
     def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Only the model of 2026 has an on-chip bandwidth of its own; others are named."""
+        """Only the model of 2026 has a default on-chip bandwidth; others must state it."""
         model = values.get("model")
-        # What is no text may not be comparable.
+        # A value that is not text may not be comparable.
         if not (isinstance(model, str) and model == "step-2026"):
             return values
         onchip = values.get("onchip", {})
@@ -192,7 +194,7 @@ class Machine(Section):
     def contradictions(
         cls, given: Mapping[Any, Any], checked: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """Static power is energy by time, which only a clock gives; so is a ratio of clocks."""
+        """Static power needs times in seconds, hence a clock; so does a ratio of clocks."""
         energy = checked["energy"]
         if energy is not None and energy.static_watts > 0 and checked["clock_ghz"] is None:
             yield (
@@ -208,8 +210,8 @@ class Machine(Section):
     def peak_bandwidth(self) -> float:
         """Off-chip bytes per cycle when every channel is busy: channels x bytes / interval.
 
-        Of a DRAM the bytes of its bursts, by its clock; where a request is one access of several
-        stacks in lock-step, those of the requests, on the channels that their addresses reach.
+        For a DRAM these are the bytes of its bursts, by its clock; where a request is one access
+        of several stacks in lock-step, those of the requests, on the channels that they reach.
         """
         dram = self.hbm.dram
         if dram is not None:
@@ -239,18 +241,18 @@ class Machine(Section):
         return 1 if self.device is None else self.device.dies
 
     def milliseconds(self, cycles: float) -> float | None:
-        """What cycles last by the clock, in ms; None where the machine states no clock."""
+        """Duration of cycles by the clock, in ms; None where the machine states no clock."""
         return milliseconds(cycles, self.clock_ghz)
 
     def cost(self, *, onchip_bytes: float = 0, flops_per_cycle: float = 0) -> float | None:
-        """What the machine costs by its ``costs``, in ``costs.unit``; None where it has none.
+        """Cost of the machine by its ``costs``, in ``costs.unit``; None without any.
 
-        The sum of off-chip channels, off-chip and on-chip bandwidth, and of what is given here; a
+        It sums off-chip channels, off-chip and on-chip bandwidth, and the amounts given here. A
         resource without a price adds nothing.
 
         Parameters
         ----------
-        onchip_bytes : of on-chip memory, FIFOs included.
+        onchip_bytes : bytes of on-chip memory, FIFOs included.
         flops_per_cycle : compute bandwidth of all operators together.
         """
         costs = self.costs
@@ -266,7 +268,7 @@ class Machine(Section):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on runs on this machine, a sentence each."""
+        """Remarks on runs on this machine, one sentence each."""
         channels = self.hbm.channels
         if self.hbm.model != "published" or channels & (channels - 1) == 0:
             return ()
@@ -281,9 +283,9 @@ class Machine(Section):
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
     def summary(self, fifo_depth: str = "") -> str:
-        """One line for the head of a run: the resolved numbers and the peak bandwidth.
+        """One line for the header of a run: the resolved numbers and the peak bandwidth.
 
-        ``fifo_depth`` says in words which depth of FIFOs applies; without it, that of the machine.
+        ``fifo_depth`` states in words which FIFO depth applies; by default that of the machine.
         """
         own = "left to the run" if self.fifo.depth is None else str(self.fifo.depth)
         depth = fifo_depth or own
@@ -317,7 +319,7 @@ class Machine(Section):
 
 
 def milliseconds(cycles: float, clock_ghz: float | None) -> float | None:
-    """What cycles last, in ms; None where there is no clock."""
+    """Duration of cycles in ms; None without a clock."""
     return None if clock_ghz is None else cycles / (clock_ghz * 1e6)
 
 

@@ -1,4 +1,4 @@
-"""The machines that come with stepsim. They are values, since reading files takes longer."""
+"""The machines that stepsim ships. They are Python values, since reading files takes longer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Sections of a description: declared once, with the JSON Schema by which values are checked.
+"""Sections of a description: declared once, with the JSON Schema that checks their values.
 
-This is the small part of a validation library that machines need. pydantic takes longer to import
-than a run on a small machine takes. msgspec is quicker, but it stops at the first problem, does not
-show the number that is out of range, and does not check instances that are made in Python.
+This is the small part of a validation library that machines need. Importing pydantic takes longer
+than a run on a small machine. msgspec is quicker, but it stops at the first problem, does not show
+the number that is out of range, and does not check instances that are made in Python.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ def setting(kind: Schema | type[Section], about: str, **default: Any) -> Any:
 
     Parameters
     ----------
-    kind : its JSON Schema, or the section that it is.
-    about : what it is, for messages and the schema.
-    default : ``default`` or ``default_factory``, for one that need not be given.
+    kind : its JSON Schema, or a section.
+    about : its description, for messages and the schema.
+    default : ``default`` or ``default_factory``, for an optional value.
     """
     return field(metadata={"kind": kind, "about": about, "optional": False}, **default)
 
 
 def optional(kind: Schema | type[Section], about: str) -> Any:
-    """Declare a value or section that may be absent: None, and then no part of `to_dict`.
+    """Declare a value or section that may be absent: it is then None and not part of `to_dict`.
 
-    So that what is declared later changes nothing, not even a digest, where it is not used.
+    A later declaration thus changes nothing, not even a digest, where it is not used.
     """
     given = kind if isinstance(kind, type) else nullable(kind)
     return field(metadata={"kind": given, "about": about, "optional": True}, default=None)
 
 
 def integer(least: int, most: int) -> Schema:
-    """An integer of a range; true, false and 1.0 are none."""
+    """An integer of a range; true, false and 1.0 are rejected."""
     return {"maximum": most, "minimum": least, "type": "integer"}
 
 
 def number(least: float, *, above: bool = False) -> Schema:
-    """A finite number from ``least`` on, or above it; true and false are none."""
+    """A finite number of at least ``least``, or above it; true and false are rejected."""
     return {"exclusiveMinimum" if above else "minimum": least, "type": "number"}
 
 
@@ -69,9 +69,9 @@ def nullable(kind: Schema) -> Schema:
 
 
 class Section:
-    """Base of sections, which are dataclasses; every value of an instance has been checked.
+    """Base class of sections, which are dataclasses; every value of an instance is checked.
 
-    Raises MachineError when it is made of wrong values, or changed.
+    Raises MachineError for invalid values, or when an instance is changed.
     """
 
     def __init__(self, *given: Any, **values: Any) -> None:
@@ -90,7 +90,7 @@ class Section:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise MachineError(
-            f"{type(self).__name__}: {shown(name)} cannot be set, a machine does not change; make "
+            f"{type(self).__name__}: {shown(name)} cannot be set: a machine is immutable; make "
             "another with load_machine(machine, overrides={...})"
         )
 
@@ -98,7 +98,7 @@ class Section:
         setattr(self, name, None)  # refused as well
 
     def to_dict(self) -> dict[str, Any]:
-        """Every value, defaults included, as plain dicts; what is absent is left out."""
+        """Every value, defaults included, as plain dicts; absent values are left out."""
         values: dict[str, Any] = {}
         derived = type(self).without_effect(vars(self))
         for each in _declared(type(self)):
@@ -111,25 +111,25 @@ class Section:
 
     @classmethod
     def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """The values, with those that follow from others; sections override it."""
+        """The values, completed with derived ones; sections override this."""
         return values
 
     @classmethod
     def without_effect(cls, values: Mapping[Any, Any]) -> Mapping[str, str]:
-        """Names that must not be given beside the other values, each with the reason."""
+        """Names that must not be given with the other values, each with the reason."""
         return {}
 
     @classmethod
     def derived(cls, checked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the names of `without_effect` stand for, from the other values."""
+        """The values of the names in `without_effect`, derived from the other values."""
         return {}
 
     @classmethod
     def contradictions(
         cls, given: Mapping[Any, Any], checked: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """Path and sentence of what is wrong although every value is right by itself: of those
-        that are given, and of all with their defaults. Sections override it."""
+        """Problems between values that are each valid, as path and sentence: of the given values,
+        and of all with their defaults. Sections override this."""
         yield from ()
 
 
@@ -141,7 +141,7 @@ def keys(section: type[Section]) -> list[str]:
 def check(
     section: type[Section], values: Mapping[Any, Any], where: tuple[Any, ...], found: list[Problem]
 ) -> dict[str, Any]:
-    """The values of a section, with its defaults; adds what is wrong to ``found``.
+    """The values of a section, with its defaults; adds problems to ``found``.
 
     Problems have the form of pydantic's: type, loc, input and msg.
     """
@@ -182,7 +182,7 @@ def check(
 
 
 def made(section: type[_S], checked: dict[str, Any]) -> _S:
-    """An instance of values that `check` has returned without a problem."""
+    """An instance of values that `check` returned without a problem."""
     instance = object.__new__(section)
     vars(instance).update(checked)
     return instance
@@ -195,7 +195,7 @@ def json_schema(section: type[Section]) -> Schema:
 
 
 def _within(section: type[Section]) -> Iterator[type[Section]]:
-    """The sections of a section, and theirs."""
+    """The sections of a section, recursively."""
     for each in _declared(section):
         kind = each.metadata["kind"]
         if isinstance(kind, type):
@@ -288,7 +288,7 @@ def _fits(kind: Schema, value: Any) -> bool:
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written: half of a surrogate pair cannot."""
+    """Whether a text can be encoded: half of a surrogate pair cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -297,7 +297,7 @@ def _is_text(value: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """The value as an int or str of no other class."""
+    """The value as exactly an int or str, not a subclass."""
     if isinstance(value, int):
         return int(value)
     return str.__str__(value) if isinstance(value, str) else value

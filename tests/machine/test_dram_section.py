@@ -114,11 +114,11 @@ def test_round_trips_and_schema() -> None:
             {"hbm.dram.refresh": "all-bank", "hbm.dram.nRFC": 3900},
             "nREFI: expected more than nRFC (3900), found 3900",
         ),
-        ({"hbm.dram.nRFC": 200}, "nRFC: has an effect with refresh 'all-bank' only"),
-        ({"hbm.dram.nREFI": 4000}, "nREFI: has an effect with refresh 'all-bank' only"),
+        ({"hbm.dram.nRFC": 200}, "nRFC: has an effect only with refresh 'all-bank'"),
+        ({"hbm.dram.nREFI": 4000}, "nREFI: has an effect only with refresh 'all-bank'"),
         ({"hbm.dram.rows": 1 << 24, "hbm.dram.columns": 1 << 16, "hbm.dram.access_bytes": 4096,
           "hbm.dram.channels": 1 << 12}, "expected addresses of at most 56 bits"),
-        ({"hbm.dram.clock_ghz": 2.0}, "hbm.dram.clock_ghz: has an effect beside the machine's"),
+        ({"hbm.dram.clock_ghz": 2.0}, "hbm.dram.clock_ghz: has an effect only together"),
         ({"hbm.dram.preset": "hbm9"}, "did you mean 'hbm3'?"),
     ],
 )  # fmt: skip
@@ -131,4 +131,4 @@ def test_values_that_cannot_be_together(overrides: dict[str, Any], sentence: str
 def test_a_dram_needs_its_model() -> None:
     with pytest.raises(MachineError) as caught:
         load_machine("sda-hdl", {"hbm.dram.nCL": 9})
-    assert "hbm.dram: has an effect with hbm.model 'dram' only" in str(caught.value)
+    assert "hbm.dram: has an effect only with hbm.model 'dram'" in str(caught.value)

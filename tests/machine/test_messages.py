@@ -150,9 +150,9 @@ CASES = {
     "memory model that is no text": (
         GOOD.replace("  channels: 4", "  model: 3\n  channels: 4"),
         "machine file FILE, line 4, hbm.model: expected a non-empty text "
-        "(memory model; 'interleaved' deals the requests of every operator to the channels in "
+        "(memory model; 'interleaved' sends the requests of every operator to the channels in "
         "turn, 'published' is that of the STeP paper, 'uncontended' gives every operator "
-        "a memory of its own, 'dram' has banks, rows, queues and addresses, plugins may add "
+        "a private memory, 'dram' has banks, rows, queues and addresses; plugins may add "
         "others), found 3",
     ),
     "zero FIFO depth": (
@@ -164,7 +164,7 @@ CASES = {
     "slack out of range": (
         GOOD + "closure_slack: 17\n",
         "machine file FILE, line 10, closure_slack: expected an integer from 0 to 16 "
-        "(cycles how much earlier the end of a stream is noticed; 0 is canonical), found 17",
+        "(cycles by which the end of a stream is noticed earlier; 0 is canonical), found 17",
     ),
 }
 
