@@ -25,7 +25,7 @@ from stepsim.sizing.search import Search
 _SHARE_OF_PROOF: Final = 0.75
 """Share of the runs and the time after which the search turns to depths for full speed."""
 
-_MOST_TOLD: Final = 6
+_MOST_LISTED: Final = 6
 _MOST_RUNS: Final = 4000
 _MOST_SECONDS: Final = 60.0
 _RUNS: Final = Range(2**31 - 1, "that a search may make")
@@ -92,7 +92,7 @@ class DeadlockFix:
             return (f"no fix found in {counted(self.runs, 'run')}: {self.reason}",)
         least = "least fix" if self.is_least else f"fix, not proved to be the least ({self.reason})"
         lines = [
-            f"{least}: {counted(self.added, 'more token')}, {_told(self.depths)}; the run then "
+            f"{least}: {counted(self.added, 'more token')}, {_listed(self.depths)}; the run then "
             f"takes {self.cycles:,} cycles"
         ]
         unbounded = f"{self.unbounded_cycles:,} cycles, as with all FIFOs unbounded"
@@ -102,7 +102,7 @@ class DeadlockFix:
             lines.append("this is full speed: deeper FIFOs make it no faster")
         else:
             more = "" if self.full_speed_is_minimal else "; smaller depths may do"
-            lines.append(f"full speed: {unbounded}, with {_told(self.full_speed)}{more}")
+            lines.append(f"full speed: {unbounded}, with {_listed(self.full_speed)}{more}")
         return tuple(lines)
 
     def __str__(self) -> str:
@@ -267,21 +267,21 @@ def _deeper(runs: DeadlockRuns, names: Sequence[str], depths: Depths) -> dict[st
 
 def _hopeless(free: ImageRun) -> str:
     """Why a run with unbounded FIFOs is not ok."""
-    told = free.diagnosis
-    assert told is not None  # every run that is not ok has one
-    if told.failures:
-        return f"with all FIFOs unbounded, {told.failures[0]}"
-    if told.status != "deadlock":
-        return f"with all FIFOs unbounded, {told.summary}"
-    if told.circular_wait:
-        waits = "; ".join(str(wait) for wait in told.circular_wait)
+    stuck = free.diagnosis
+    assert stuck is not None  # every run that is not ok has one
+    if stuck.failures:
+        return f"with all FIFOs unbounded, {stuck.failures[0]}"
+    if stuck.status != "deadlock":
+        return f"with all FIFOs unbounded, {stuck.summary}"
+    if stuck.circular_wait:
+        waits = "; ".join(str(wait) for wait in stuck.circular_wait)
         several = "a circular wait for tokens"
-        who = several if len(told.circular_wait) > 1 else "an operator waits for its own token"
+        who = several if len(stuck.circular_wait) > 1 else "an operator waits for its own token"
         return f"with all FIFOs unbounded, {who}: {waits}"
-    return f"with all FIFOs unbounded, a unit waits for a token that is never sent: {told.waits[0]}"
+    return f"with all FIFOs unbounded, a unit waits for a token that is never sent: {stuck.waits[0]}"
 
 
-def _told(depths: Mapping[str, int]) -> str:
-    told = [f"'{fifo}' of depth {depth:,}" for fifo, depth in depths.items()]
-    more = len(told) - _MOST_TOLD
-    return " and ".join(told if more <= 0 else [*told[:_MOST_TOLD], f"{more} more"])
+def _listed(depths: Mapping[str, int]) -> str:
+    named = [f"'{fifo}' of depth {depth:,}" for fifo, depth in depths.items()]
+    more = len(named) - _MOST_LISTED
+    return " and ".join(named if more <= 0 else [*named[:_MOST_LISTED], f"{more} more"])

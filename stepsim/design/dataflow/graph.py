@@ -424,23 +424,23 @@ def _kernel(kernel: Kernel) -> str:
 
 
 def _edge(edge: Edge) -> str:
-    told = f"from {edge.producer} by {edge.converter}"
+    text = f"from {edge.producer} by {edge.converter}"
     if edge.shared is not None:
-        told += f" (shared, {edge.shared})"
+        text += f" (shared, {edge.shared})"
     if edge.depth is not None:
-        told += f", depth {edge.depth}"
+        text += f", depth {edge.depth}"
     if edge.vector is not None:
-        told += f", vector {edge.vector[0]}x{edge.vector[1]}"
+        text += f", vector {edge.vector[0]}x{edge.vector[1]}"
     if edge.folded:
-        told += ", folded"
-    return told + (f", in {edge.memory}" if edge.memory else "")
+        text += ", folded"
+    return text + (f", in {edge.memory}" if edge.memory else "")
 
 
 def _dma(dma: Dma) -> str:
-    told = f"  {dma.direction} {dma.tensor}: {dma.walk}, {dma.traffic:,} bytes"
+    text = f"  {dma.direction} {dma.tensor}: {dma.walk}, {dma.traffic:,} bytes"
     if dma.converter is not None and dma.converter.kind != "fifo":
-        told += f", kept on chip: {dma.converter}"
+        text += f", kept on chip: {dma.converter}"
     if dma.packed:
-        told += f", packed in bursts of {dma.burst}" * (dma.burst > 1) or ", packed"
-        told += f" in words of {dma.word_bits} bits" if dma.word_bits else ""
-    return told
+        text += f", packed in bursts of {dma.burst}" * (dma.burst > 1) or ", packed"
+        text += f" in words of {dma.word_bits} bits" if dma.word_bits else ""
+    return text
