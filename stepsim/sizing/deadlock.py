@@ -278,7 +278,7 @@ def _hopeless(free: ImageRun) -> str:
         several = "a circular wait for tokens"
         who = several if len(stuck.circular_wait) > 1 else "an operator waits for its own token"
         return f"with all FIFOs unbounded, {who}: {waits}"
-    return f"with all FIFOs unbounded, a unit waits for a token that is never sent: {stuck.waits[0]}"
+    return f"with all FIFOs unbounded, a unit waits for a token never sent: {stuck.waits[0]}"
 
 
 def _listed(depths: Mapping[str, int]) -> str:
