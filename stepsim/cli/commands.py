@@ -1,4 +1,4 @@
-"""The commands by name; the module of one is imported when it is run or listed."""
+"""The commands by name. The module of a command is imported when it is run or listed."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def ready(command: Any) -> Any:
     """The command, with those inside it, whose plain values need no validation library.
 
     typer converts every value with pydantic, which takes longer to import than a small run takes,
-    also values with a ``parser``. It documents no other way, so that its version has a bound.
+    even values with a ``parser``. It documents no other way, so its version is bounded.
     """
     parse = command.parse_args
 
     def parse_args(ctx: Any, args: list[str]) -> Any:
-        # Not before, since the option of help is made with the context.
+        # Only here, since typer makes the option --help together with the context.
         _take_plain_values(command.get_params(ctx))
         return parse(ctx, args)
 
@@ -136,7 +136,7 @@ def _take_plain_values(parameters: Iterable[Any]) -> None:
 
 
 class _Values:
-    """Takes values that are what they should be, and leaves all others, with errors, to typer."""
+    """Accepts values of the right type, and leaves all others, with their errors, to typer."""
 
     def __init__(self, parameter: Any) -> None:
         self._otherwise = parameter.get_runtime_param

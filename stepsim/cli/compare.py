@@ -1,4 +1,4 @@
-"""``stepsim compare``: two runs side by side, and for pull requests Markdown and an exit code."""
+"""``stepsim compare``: two runs side by side, with Markdown and an exit code for pull requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def compare(
     before: Annotated[
-        Path, typer.Argument(metavar="A", help="File of a run, as `stepsim run --out` writes it.")
+        Path, typer.Argument(metavar="A", help="File of a run, written by `stepsim run --out`.")
     ],
     after: Annotated[Path, typer.Argument(metavar="B", help="File of the other run.")],
     metric: Annotated[str, typer.Option(help="Metric to judge by.")] = "cycles",
@@ -32,7 +32,7 @@ def compare(
     fail_above: FailAbove = None,
     ensemble: Ensemble = False,
 ) -> None:
-    """Compare two runs: their metrics, what they depend on, and where their cycles went.
+    """Compare two runs: their metrics, their inputs, and where their cycles went.
 
     Sweeps are compared with `stepsim sweep compare`.
     """
@@ -56,7 +56,7 @@ def compare(
         show(compared.text(rows))
         left = len(compared.found.stalls) - rows
         if left > 0:
-            note(f"{left:,} more; --rows N shows N of them, --json all")
+            note(f"{left:,} more; --rows N shows N rows, --json shows all")
     gate.close(compared.regression)
 
 
@@ -82,8 +82,8 @@ class _Compared:
             note(f"A and B count differently ({ways}): {counted}")
         if gate.ensemble and self.found.noise is None:
             raise ArgError(
-                "--ensemble: A and B must both have one; write them with stepsim run --ensemble N "
-                "--out FILE"
+                "--ensemble: A and B must both have an ensemble; write them with "
+                "stepsim run --ensemble N --out FILE"
             )
         self.regression = gate.of_runs(self.found)
 
@@ -105,15 +105,15 @@ class _Compared:
         if self.regression:
             verdict = f"**Regression**: {self.regression}."
         elif not self.found.comparable:
-            verdict = f"A ended with status {status.before}, B with {status.after}."
-        causes = "Nothing that a run depends on changed."
+            verdict = f"A ended with status {status.before} and B with {status.after}."
+        causes = "No input of the run changed."
         if self.found.changed:
             causes = "What changed:\n\n" + "\n".join(f"* `{text}`" for text in self.found.changed)
         parts = [verdict, stepsim.report.markdown_table(*self._metrics()), causes]
         return "\n\n".join(filter(None, [*parts, stalls_markdown(self.found.stalls, rows)]))
 
     def text(self, rows: int) -> str:
-        causes = self.found.changed or ["nothing that a run depends on"]
+        causes = self.found.changed or ["no input of the run"]
         parts = [
             stepsim.report.text_table(*self._metrics(), indent=""),
             "\n  ".join(["what changed:", *causes]),
@@ -121,7 +121,7 @@ class _Compared:
         return "\n\n".join(filter(None, [*parts, stalls_text(self.found.stalls, rows)]))
 
     def _metrics(self) -> tuple[list[str], list[list[str]]]:
-        """Column names and rows of a table; metrics that neither run has are left out."""
+        """Column names and rows of a table, without the metrics that neither run has."""
         status = self.found.status
         ends = [] if status == ("ok", "ok") else [["status", *status, ""]]
         rows = [

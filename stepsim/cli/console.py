@@ -21,13 +21,13 @@ _PIPE_WIDTH = 120
 _ANY_HEIGHT = 25
 _ENDLESS = 1 << 20
 _LEAST_FOLDED = 24
-"""Columns that a folded column of a table is left with."""
+"""The least width of a folded column, in characters."""
 
 
 def show(*renderables: RenderableType) -> None:
     """Print text for people on stdout, in color where the terminal has it and NO_COLOR is unset.
 
-    Plain text is printed as it is: no line is folded and brackets are no markup.
+    Plain text is printed as it is: lines are not folded, and brackets are not markup.
     """
     console = _console()
     for renderable in renderables:
@@ -40,7 +40,7 @@ def show_table(
     """Print a table of results on stdout without truncating anything.
 
     On a terminal the column ``folding`` takes as many lines as it needs to leave room for the
-    others. Elsewhere, and where that does not help, lines are as long as they are.
+    others. Elsewhere, and where that does not help, long lines stay long.
     """
     table = rich.table.Table(box=None, pad_edge=False)
     texts = [["" if value is None else str(value) for value in row] for row in rows]
@@ -61,7 +61,7 @@ def show_table(
 
 
 def number(value: float) -> str:
-    """To the unit where it is large, to four digits where it is not."""
+    """A large number rounded to an integer, a small one to four digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 or value.is_integer() else f"{value:.4g}"
 
 
@@ -79,7 +79,7 @@ def _console(width: int | None = None) -> rich.console.Console:
     if width is None and not sys.stdout.isatty():
         # Without a terminal rich would assume 80 columns and fold the tables.
         width = _PIPE_WIDTH
-    # The width of a dumb terminal is taken from here only together with a height.
+    # For a dumb terminal rich uses this width only if a height is given too.
     height = None if width is None else _ANY_HEIGHT
     return rich.console.Console(width=width, height=height, highlight=False, emoji=False)
 

@@ -1,4 +1,4 @@
-"""``stepsim data``: public data sets, fetched once and then named wherever a trace may stand."""
+"""``stepsim data``: public data sets, fetched once and then usable by name in place of a trace."""
 
 from __future__ import annotations
 
@@ -18,17 +18,21 @@ if TYPE_CHECKING:
 else:
     rich = deferred("rich")
 
-app = typer.Typer(help="List and fetch public traces, which can then be named like trace files.")
+app = typer.Typer(
+    help="List and fetch public traces, which can then be used by name in place of trace files."
+)
 
 _Chosen = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", help="Names, groups (for example step), or all."),
+    typer.Argument(
+        metavar="[NAME]...", help="Data sets, groups of them (for example step), or all."
+    ),
 ]
 
 
 @app.command(name="list")
 def list_(names: _Chosen = None, json: Json = False) -> None:
-    """List data sets: what each holds, its size, and whether it is fetched."""
+    """List data sets: their content, their size, and whether they are fetched."""
     chosen = stepsim.data.choose(names or ["all"])
     if json:
         listed = [
@@ -55,7 +59,7 @@ def list_(names: _Chosen = None, json: Json = False) -> None:
 
 @app.command()
 def fetch(names: _Chosen = None) -> None:
-    """Fetch data sets that are not in the data folder yet, and check their digests."""
+    """Fetch the data sets that are not yet in the data folder, and check their digests."""
     chosen = stepsim.data.choose(names or [])
     with Heartbeat() as heartbeat:
         heartbeat.phase("checking the data folder")
@@ -68,8 +72,8 @@ def fetch(names: _Chosen = None) -> None:
 
 @app.command()
 def path(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set.")],
 ) -> None:
-    """Print the path of the file of a fetched data set."""
+    """Print the path of a fetched data set."""
     for dataset in stepsim.data.choose([name]):
         show(str(stepsim.data.locate(dataset.name)))

@@ -1,4 +1,4 @@
-"""``stepsim demo``: compare tilings of one layer on synthetic routing; needs no files."""
+"""``stepsim demo``: compare tilings of one layer on synthetic routing, without any input files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def demo(
     ),
     seed: Annotated[int, typer.Option(help="Seed of the synthetic routing.")] = 0,
 ) -> None:
-    """Compare static tiles of 8 to 64 rows with dynamic tiles on a Qwen3-30B-A3B layer."""
+    """Compare static tiles of 8 to 64 rows with dynamic tiling on a Qwen3-30B-A3B layer."""
     _make_folder(out)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
@@ -56,11 +56,11 @@ def demo(
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
         rows: list[dict[str, Any]] = []
-        told: dict[str, None] = {}
+        machines: dict[str, None] = {}
         for tile in _TILES:
             heartbeat.phase(f"tile {tile}")
             case = _case(tile, data, machine)
-            told[machine_text(case)] = None
+            machines[machine_text(case)] = None
             rows.append(_simulated(case, data))
         heartbeat.phase("writing")
         table, picture = out / "tilings.parquet", out / "cycles-against-memory.png"
@@ -83,18 +83,18 @@ def demo(
         stepsim.report.draw_tilings(points, title, picture, counting=_COUNTING)
 
     show(
-        *(f"machine {text}" for text in told),
+        *(f"machine {text}" for text in machines),
         f"routing {routing.source}\n",
         stepsim.report.comparison_table({row["tile"]: row for row in rows}, "tile", title),
     )
-    note("bytes and FLOPs are those that each run executed and needed")
+    note("bytes and FLOPs are those that each run executed")
     note(f"wrote {table} and {picture}")
     if any(row["status"] != "ok" for row in rows):
         raise typer.Exit(RUN_FAILED)
 
 
 def _case(tile: int | str, data: Data, machine: Machine) -> stepsim.simulation.Case:
-    """One tiling, with the compute bandwidths of the published experiment."""
+    """The case of one tiling, with the compute bandwidths of the published experiment."""
     given = {"model": _MODEL, "tile": tile}
     resolved = stepsim.workloads.resolve(
         stepsim.workloads.Moe, given, machine=machine, config="published", data=[data]
@@ -130,5 +130,5 @@ def _make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
-            f"{path}: cannot be made a folder ({error.strerror}); choose another with --out"
+            f"{path}: the folder cannot be created ({error.strerror}); choose another with --out"
         ) from error

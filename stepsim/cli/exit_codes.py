@@ -1,4 +1,4 @@
-"""How the command ends; scripts rely on these."""
+"""Exit codes of the command line; scripts rely on them."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Final
 from stepsim.errors import OutputError, StepSimError, UserCodeError, WorkerError
 
 RUN_FAILED: Final = 1
-"""A run ended in a deadlock, with a failed unit or at a limit, or a user's code raised; or a design
-that was compiled does not fit the machine."""
+"""A run ended in a deadlock, with a failed unit or at a limit; the user's code raised an exception;
+or a compiled design does not fit the machine."""
 
 REGRESSED: Final = 1
-"""`compare --fail-above` found a run that is worse than that, or that fails now."""
+"""`compare --fail-above` found a run that is worse than allowed, or that newly fails."""
 
 BAD_INPUT: Final = 2
-"""An option, file, trace or machine cannot be used, or a result can have no such name."""
+"""An option, file, trace or machine cannot be used, or the name of an output is invalid."""
 
 WORKERS_LOST: Final = 3
 """The workers of a sweep were lost or did not start; ``--resume`` continues."""
 
 NOT_WRITTEN: Final = 4
-"""The disk is full or fails, a quota is used up, or memory ends while results are written."""
+"""The disk is full or fails, a quota is exceeded, or memory runs out while results are written."""
 
 SIGNAL: Final = 128
-"""Plus the number of the signal that ended a sweep: 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP."""
+"""Added to the number of the signal that ended a sweep: 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP."""
 
 MEANINGS: Final = {
     0: "done",
-    RUN_FAILED: "the run failed (deadlock, failed unit, limit, an exception in a user's file), a "
+    RUN_FAILED: "the run failed (deadlock, failed unit, limit, exception in the user's file), a "
     "compiled design does not fit the machine, or compare --fail-above found a regression",
     BAD_INPUT: "bad input",
     WORKERS_LOST: "the workers of a sweep were lost",
     NOT_WRITTEN: "the disk is full or fails",
 }
-"""All codes but those of signals, in words."""
+"""The meaning of every code except those of signals."""
 
 _NO_ROOM = frozenset(
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "ENOMEM")
     if hasattr(errno, name)
 )
-"""What another name does not cure; Windows has no quotas."""
+"""Errors that another file name does not fix; Windows has no quotas."""
 
 
 def code_of(error: StepSimError) -> int:
@@ -58,5 +58,5 @@ def code_of(error: StepSimError) -> int:
 
 
 def is_no_room(error: BaseException | None) -> bool:
-    """Whether the place can be written, but not now."""
+    """Whether the file could be written at another time."""
     return isinstance(error, OSError) and error.errno in _NO_ROOM

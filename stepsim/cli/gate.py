@@ -1,4 +1,4 @@
-"""``compare --fail-above``: whether runs became worse than is allowed, and the exit code."""
+"""``compare --fail-above``: whether runs became worse than allowed, and the exit code."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Gate:
 
     Parameters
     ----------
-    metric : column of the runs; between groups of runs also ``p95_cycles`` or ``cost``.
+    metric : column of the runs; for groups of runs also ``p95_cycles`` or ``cost``.
     above : a percentage, as in ``1%``; None lets everything pass.
-    allow_missing : whether runs of A that B does not have, or not yet, may pass.
-    ensemble : whether what is within the spread of both runs is noise, and passes.
+    allow_missing : whether runs of A that B lacks, or has not finished, may pass.
+    ensemble : whether a difference within the spread of both runs is noise, and passes.
 
     Raises
     ------
-    ArgError : it is no percentage, it is not known which values of the metric are better, or an
-        ensemble says nothing of the metric.
+        ArgError : ``above`` is not a percentage, it is unknown which values of the metric are
+        better, or an ensemble does not cover the metric.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Gate:
         self.ensemble = ensemble
         if ensemble and metric not in stepsim.results.OF_CYCLES:
             raise ArgError(
-                "--ensemble is about the spread of cycles; choose --metric among "
+                "--ensemble compares the spread of cycles; choose --metric among "
                 f"{', '.join(stepsim.results.OF_CYCLES)}"
             )
         judged = stepsim.sweep.parse_objective(metric).metric if grouped else metric
@@ -60,7 +60,7 @@ class Gate:
         self.allow_missing = allow_missing
         if above is None:
             if allow_missing:
-                raise ArgError("--allow-missing: only a gate refuses runs; give --fail-above too")
+                raise ArgError("--allow-missing: has an effect only with --fail-above; give it too")
             return
         if _PERCENTAGE.fullmatch(above) is None:
             raise ArgError(f"--fail-above: expected a percentage such as 1%, found '{above}'")
@@ -68,17 +68,17 @@ class Gate:
         self.better = known.get(judged, "smaller")
         if judged not in (*known, stepsim.sweep.COST):
             raise ArgError(
-                f"--fail-above: it is not known which values of {metric} are better"
+                f"--fail-above: it is unknown which values of {metric} are better"
                 f"{did_you_mean(metric, known)} Choose --metric among {', '.join(known)}"
             )
         self.most = stepsim.results.Tolerance(float(Fraction(above[:-1]) / 100))
 
     def exceeded(self, before: float | None, after: float | None) -> bool:
-        """Whether the metric became worse by more than is allowed, or only one of both has it."""
+        """Whether the metric became worse by more than allowed, or only one of the two has it."""
         return self.above is not None and self.most.judge(before, after, self.better) == "worse"
 
     def of_sweeps(self, found: Comparison) -> str:
-        """A sentence on the regressions of a sweep; empty where there are none, or no gate."""
+        """A sentence on the regressions of a sweep; empty without regressions or without a gate."""
         if self.above is None:
             return ""
         worse = sum(
@@ -93,7 +93,7 @@ class Gate:
         return f"{self.metric}: {', '.join(parts + missing)}" if worse or failing or missing else ""
 
     def of_groups(self, found: BaselineComparison) -> str:
-        """As `of_sweeps`, of designs against their baselines in groups of runs."""
+        """Like `of_sweeps`, for designs against their baselines in groups of runs."""
         if self.above is None:
             return ""
         pairs = [found.judged(row) for row in found.rows]
@@ -106,7 +106,7 @@ class Gate:
         return f"{title}: {', '.join(parts + missing)}" if worse or failing or missing else ""
 
     def of_runs(self, found: RunComparison) -> str:
-        """As `of_sweeps`, of two runs."""
+        """Like `of_sweeps`, for two runs."""
         if self.above is None:
             return ""
         status, metric = found.status, self.metric
@@ -134,14 +134,14 @@ class Gate:
 
 
 def absent_from_b(found: Comparison) -> list[str]:
-    """What was not compared although A has it, in words."""
+    """The runs of A that were not compared, in words."""
     gone, missing = found.only_before, found.missing_after
     parts = [f"{counted(gone, 'run')} of A not in B"] * bool(gone)
     return parts + [f"{counted(missing, 'run')} of B not done yet"] * bool(missing)
 
 
 def absent_designs(found: BaselineComparison) -> list[str]:
-    """As `absent_from_b`, of designs and their baselines."""
+    """Like `absent_from_b`, for designs and their baselines."""
     designs, runs = len(found.lost), found.lost_runs
     parts = [f"{counted(designs, 'baseline')} without a design in B"] * bool(designs)
     parts += [f"{counted(runs, 'run')} of baselines without one of the design"] * bool(runs)

@@ -1,4 +1,4 @@
-"""Signs of life on stderr for whatever takes longer than two seconds."""
+"""Progress on stderr for anything that takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from stepsim.simulation import Progress
 
 LOADING_ENGINE = "loading the engine (compiled on first use)"
-"""What to call the step that may compile."""
+"""Name of the step that may compile."""
 
 QUIET_SECONDS = 2.0
-"""Time that may pass before the first sign of life."""
+"""Time before the first line of progress."""
 
 _TERMINAL_SECONDS = 0.5
 _LOG_SECONDS = 5.0
@@ -67,19 +67,19 @@ class Heartbeat:
                 self._write("\r\x1b[2K")
 
     def phase(self, what: str) -> None:
-        """Name the step that begins now."""
+        """Start a step of this name."""
         with self._lock:
             self._phase = what
             self._phase_start = self._clock()
             self._progress = None
 
     def progress(self, progress: Progress | str) -> None:
-        """Note how far a simulation has come, or in words how far something else has."""
+        """Record the progress of a simulation, or, in words, of anything else."""
         with self._lock:
             self._progress = progress
 
     def beat(self) -> None:
-        """Print the state if it is time to."""
+        """Print the state if a line is due."""
         with self._lock:
             now = self._clock()
             if now < self._next:
@@ -103,12 +103,12 @@ class Heartbeat:
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):
-            # A closed stderr is no reason to lose the run.
+            # A closed stderr must not end the run.
             self._ended.set()
 
 
 def format_progress(progress: Progress) -> str:
-    """Cycle, rate, share done and time left, as far as they are known."""
+    """Cycle, rate, fraction done and time left, as far as they are known."""
     parts = [
         f"cycle {progress.cycle:,}",
         f"{progress.steps_per_second / 1e6:.1f} M steps/s",

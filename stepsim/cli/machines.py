@@ -67,7 +67,7 @@ def machines(
         )
         return
 
-    table = rich.table.Table("machine", "what it is", box=None, pad_edge=False)
+    table = rich.table.Table("machine", "description", box=None, pad_edge=False)
     _add_rows(table, tile)
     table.add_row()
     table.add_row("hardware", "with run --level hardware --machine MACHINE", style="bold")
@@ -84,7 +84,7 @@ def _add_rows(table: rich.table.Table, machines: Sequence[AnyMachine]) -> None:
 
 
 def _show(name: str, overrides: Sequence[str], *, json: bool) -> None:
-    """Print one machine, of whichever level has its name; a file is one of the tile level."""
+    """Print one machine of either level; a file describes a machine of the tile level."""
     machine: AnyMachine
     notes: Sequence[str] = ()
     if name in stepsim.hardware.list_machines():

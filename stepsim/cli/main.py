@@ -31,7 +31,7 @@ from stepsim.cli.exit_codes import (
 from stepsim.errors import StepSimError
 
 _LEAVE_CYCLES: Final = {"_yaml", "llvmlite", "numba", "numpy", "pyarrow", "yaml"}
-"""Packages whose extension modules do not mind cycles that are left at the end of a process."""
+"""Packages whose extension modules tolerate reference cycles left at the end of a process."""
 
 app = typer.Typer(
     name="stepsim",
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Parameters
     ----------
-    arguments : what follows the program's name; None means those of this process.
+    arguments : the arguments after the program's name; None means those of this process.
     """
     if arguments is None:
         _prepare_process()
@@ -80,13 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             app(args=None if arguments is None else list(arguments), prog_name="stepsim")
         finally:
-            # What is still buffered may fail to be written too, and must not do so unseen.
+            # Writing what is still buffered may fail too, which must be reported.
             sys.stdout.flush()
     except StepSimError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(code_of(error)) from None
     except BrokenPipeError:
-        # The reader has seen enough, as in `stepsim ... | head`.
+        # The reader closed the pipe, as in `stepsim ... | head`.
         _drop_output()
         raise SystemExit(RUN_FAILED) from None
     except OSError as error:
@@ -100,23 +100,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _drop_output() -> None:
-    """Send what stdout still holds nowhere, or Python would fail once more when it ends."""
+    """Discard what stdout still buffers; otherwise Python would fail again when it exits."""
     with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _prepare_process() -> None:
     """Save a third of the start-up time of a process that only serves one command."""
-    # Building a program makes many long-lived objects; looking for cycles among them finds none.
+    # Building a program makes many long-lived objects without reference cycles among them.
     gc.set_threshold(200_000, 20, 20)
     atexit.register(_leave_cycles)
     sys.meta_path.insert(0, _WithoutPandas())
 
 
 def _leave_cycles() -> None:
-    """Let the process end without a last search for cycles, which takes a fifth of a short run.
+    """Skip the last search for reference cycles, which takes a fifth of a short run.
 
-    Others' extension modules may count on it: those made with nanobind report what is left.
+    Third-party extension modules may rely on it: those made with nanobind report leaks.
     """
     specs = (getattr(module, "__spec__", None) for module in list(sys.modules.values()))
     extensions = (spec for spec in specs if spec and isinstance(spec.loader, ExtensionFileLoader))

@@ -1,4 +1,4 @@
-"""Commands and options of earlier releases: each is refused with what to type in its place."""
+"""Commands and options of earlier releases: each is refused with its replacement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TO_RUN: Final = "a sweep is now run by `stepsim sweep run SPEC.yaml`"
 
 _OPTIONS: Final = {
     "run": _OF_RUN,
-    "size": {"--counting": "is no option any more: depths do not depend on it; leave it out"},
+    "size": {"--counting": "is not an option any more: depths do not depend on it; leave it out"},
     "compare": dict.fromkeys(
         ("--baseline", "--by", "--where", "--cost", "--allow-missing"), _OF_SWEEPS
     ),
@@ -36,16 +36,16 @@ _OPTIONS: Final = {
         ("--out", "--jobs", "--backend", "--address", "--resume", "--dry-run", "--json"), _TO_RUN
     ),
 }
-"""By the command or the group, and the option."""
+"""What replaced an option, by the command or the group, and the option."""
 
 
 def check_moved_command(group: str, arguments: Sequence[str]) -> None:
-    """Refuse a command that has another name now.
+    """Refuse a command that was renamed.
 
     Parameters
     ----------
-    group : what is typed in front of the command, as ``stepsim sweep``.
-    arguments : the command and what follows it.
+    group : the words in front of the command, as ``stepsim sweep``.
+    arguments : the command and its arguments.
 
     Raises
     ------
@@ -59,9 +59,10 @@ def check_moved_command(group: str, arguments: Sequence[str]) -> None:
 
 
 def moved_option(path: str, option: str) -> str | None:
-    """What to say of an unknown option of ``path``, as ``stepsim run moe``; None if it is new.
+    """The message for an option of an earlier release; None if it was never an option.
 
-    Those of ``stepsim sweep`` are of the group, not of the commands in it.
+    ``path`` is the command, as ``stepsim run moe``. Options of ``stepsim sweep`` are those of the
+    group, not of the commands in it.
     """
     _, group, *command = [*path.split(), ""]
     if group == "sweep" and any(command):

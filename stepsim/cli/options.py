@@ -28,14 +28,14 @@ Json = Annotated[
 ]
 Markdown = Annotated[
     bool,
-    typer.Option("--markdown", metavar="", help="Print Markdown, for a comment on a pull request."),
+    typer.Option("--markdown", metavar="", help="Print Markdown for a comment on a pull request."),
 ]
 FailAbove = Annotated[
     str | None,
     typer.Option(
         metavar="PCT%",
-        help="End with exit code 1 if the metric of B is worse by more than this, as in 1%, if B "
-        "fails where A did not, or lacks runs of A.",
+        help="Exit with code 1 if the metric of B is worse by more than this, for example 1%, if B "
+        "fails where A succeeded, or if B lacks runs of A.",
     ),
 ]
 AllowMissing = Annotated[
@@ -43,7 +43,7 @@ AllowMissing = Annotated[
     typer.Option(
         "--allow-missing",
         metavar="",
-        help="With --fail-above: let runs of A pass that B does not have.",
+        help="With --fail-above: ignore runs of A that B lacks.",
     ),
 ]
 Ensemble = Annotated[
@@ -51,19 +51,23 @@ Ensemble = Annotated[
     typer.Option(
         "--ensemble",
         metavar="",
-        help="Take differences of cycles within the spread of both ensembles for noise, also for "
+        help="Treat differences in cycles within the spread of both ensembles as noise, also for "
         "--fail-above.",
     ),
 ]
 Rows = Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows to show.")]
 SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.")]
 _MODEL = typer.Option(
-    "--model", metavar="MODEL", help="Name, YAML file or config.json; an unknown name lists all."
+    "--model",
+    metavar="MODEL",
+    help="Name, YAML file or config.json of a model; an unknown name lists all.",
 )
 ModelName = Annotated[str, _MODEL]
 OptionalModel = Annotated[str | None, _MODEL]
-Layer = Annotated[int | None, typer.Option(metavar="N", help="Layer of the trace.")]
-Step = Annotated[int | None, typer.Option(metavar="N", help="Forward pass of the trace.")]
+Layer = Annotated[int | None, typer.Option(metavar="N", help="Use this layer of the trace.")]
+Step = Annotated[
+    int | None, typer.Option(metavar="N", help="Use this forward pass (step) of the trace.")
+]
 
 
 def _counting(found: str | None) -> str | None:
@@ -83,7 +87,7 @@ Counting = Annotated[
 ]
 Config = Annotated[
     Literal["published"] | None,
-    typer.Option(help="Take values that are not given from the published experiment."),
+    typer.Option(help="Take the values that are not given from the published experiment."),
 ]
 
 
@@ -91,15 +95,15 @@ Where = Annotated[
     str | None,
     typer.Option(
         metavar="CONDITION",
-        help="Use only runs that satisfy this, as in 'tile in (16, 32) and channels <= 32'.",
+        help="Use only runs that satisfy this condition: 'tile in (16, 32) and channels <= 32'.",
     ),
 ]
 Cost = Annotated[
     str | None,
     typer.Option(
         metavar="NAME=WEIGHT,...",
-        help="Weights of columns for the metric cost, as in hbm_channels=1,onchip_bytes=1e-6; "
-        "those of the machine's costs if absent.",
+        help="Weights of columns in the metric cost, for example hbm_channels=1,onchip_bytes=1e-6; "
+        "without it, the weights of the machine.",
     ),
 ]
 
@@ -109,7 +113,7 @@ def find_model(text: str) -> MoEShape:
 
     Raises
     ------
-    ArgError : there is no such model, or it has no experts.
+    ArgError : the model is unknown, or it has no experts.
     """
     try:
         return stepsim.workloads.Model.parse(text).moe
@@ -118,7 +122,7 @@ def find_model(text: str) -> MoEShape:
 
 
 def check_counts(**values: int | None) -> None:
-    """Refuse options below 1 or so large that a run could not count; None means not given."""
+    """Refuse options below 1 or too large for the counters of a run; None means not given."""
     for name, value in values.items():
         if value is not None and not 1 <= value <= 1 << _MOST_BITS:
             option = name.replace("_", "-")
@@ -127,11 +131,11 @@ def check_counts(**values: int | None) -> None:
 
 
 def check_output(path: Path, suffix: str | None = None) -> None:
-    """Refuse a file that surely cannot be written, before time is spent on its content.
+    """Refuse a file that certainly cannot be written, before time is spent on its content.
 
     Raises
     ------
-    OutputError : the folder is missing or no folder, the path is a folder, or its name does not
+    OutputError : the folder is missing or not a folder, the path is a folder, or its name does not
         end in ``suffix``.
     """
     folder = path.parent
@@ -139,7 +143,7 @@ def check_output(path: Path, suffix: str | None = None) -> None:
         what = "is not a folder" if folder.exists() else "does not exist"
         raise OutputError(f"{path}: cannot be written, {folder} {what}; make it first")
     if path.is_dir():
-        raise OutputError(f"{path}: cannot be written, it is a folder; name a file in it")
+        raise OutputError(f"{path}: cannot be written, since it is a folder; name a file in it")
     if suffix is not None and path.suffix != suffix:
         raise OutputError(
             f"{path}: expected a name that ends in {suffix}, for example "

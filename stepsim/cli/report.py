@@ -1,4 +1,4 @@
-"""``stepsim report``: the page of a run or a sweep."""
+"""``stepsim report``: the HTML page of a run or a sweep."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def report(
         Path,
         typer.Argument(
             metavar="RUN.parquet|SWEEP_DIR|PLAN_DIR",
-            help="What `run`, `sweep run` or `sweep tune` wrote to --out; a plan is run for it.",
+            help="The --out of `run`, `sweep run` or `sweep tune`, or a plan, which is run first.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FILE.html", help="HTML file to write.")] = Path(
         "report.html"
     ),
 ) -> None:
-    """Write one HTML page that shows a run, a sweep or a plan; it needs no network."""
+    """Write one self-contained HTML page that shows a run, a sweep or a plan."""
     check_output(out, ".html")
     stepsim.report.require_plotly()
     if stepsim.workloads.plan_file(str(source)) is not None:
@@ -53,17 +53,17 @@ def report(
 
 
 def _plan_document(source: Path) -> dict[str, Any]:
-    """Of a plan, which is run for it.
+    """The page of a plan, which is run for it.
 
     Raises
     ------
-    ArgError : the plan has several groups, or needs a routing; runs of it can be shown.
+    ArgError : the plan has several groups, or needs a routing; a run of it can be shown instead.
     """
     plan: Any = stepsim.workloads.find_workload(str(source.resolve())).load()
     if plan.inputs or len(plan.plan.graph.groups) > 1:
         needed = "--routing FILE" if plan.inputs else "--group N"
         raise ArgError(
-            f"{source}: the plan is run with {needed}; write a run, and its page: stepsim run "
+            f"{source}: the plan needs {needed}; run it, then write the page: stepsim run "
             f"{source} {needed} --record --out run.parquet, stepsim report run.parquet"
         )
 

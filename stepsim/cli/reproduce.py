@@ -1,4 +1,4 @@
-"""``stepsim reproduce``: figures of the STeP paper and of users, and the pages on validation."""
+"""``stepsim reproduce``: figures of the STeP paper, figures of users, and the validation pages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ else:
 _NONE = "-"
 Rows = Sequence[Mapping[str, Any]]
 
-_FETCH_HELP = "Use the recorded traces, and fetch those that are missing; see `stepsim data`."
+_FETCH_HELP = "Use the recorded traces and fetch those that are missing; see `stepsim data`."
 
 
 def reproduce(
@@ -39,8 +39,8 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="FIG...|PAGE",
-            help="Numbers of figures, all, or FILE.py with figures of your own; or a page on "
-            "validation alone: validation (STeP) or streamtensor-validation.",
+            help="Numbers of figures, all, or FILE.py with your own figures; or one validation "
+            "page: validation (STeP) or streamtensor-validation.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")],
@@ -48,29 +48,32 @@ def reproduce(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder of recorded traces; without it or --fetch they are synthetic.",
+            help="Folder of recorded traces; without it and --fetch, traces are synthetic.",
         ),
     ] = None,
     fetch: Annotated[bool, typer.Option("--fetch", metavar="", help=_FETCH_HELP)] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Number of processes. (default: one for each core)"),
+        typer.Option(metavar="N", help="Number of worker processes. (default: one per core)"),
     ] = None,
     closure_slack: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, max=16, help="Closure slack of the machine; 0 is canonical."
+            metavar="N",
+            min=0,
+            max=16,
+            help="Closure slack of the machine in cycles; 0 is canonical.",
         ),
     ] = 0,
 ) -> None:
-    """Simulate figures of the STeP paper or of your own, compare, draw and report.
+    """Simulate figures of the STeP paper or your own, then compare, draw and report them.
 
-    Figures of the paper are compared with what is published. The page on validation simulates every
-    recorded point with several closure slacks; that on StreamTensor needs no traces.
+    Figures of the paper are compared with the published values. The page validation simulates every
+    recorded point with several closure slacks; streamtensor-validation needs no traces.
     """
     if page := next((one for one in figures if one in _PAGES), None):
         if len(figures) > 1:
-            raise ArgError(f"{page}: a page is written alone; leave the other names out")
+            raise ArgError(f"{page}: expected alone, found with other names; leave them out")
         if closure_slack:
             raise ArgError(f"--closure-slack has no effect on {page}; leave it out")
         _PAGES[page](out / f"{page}.md", data, fetch, jobs)
@@ -78,16 +81,16 @@ def reproduce(
 
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
-        # All that the processes need is loaded before they are copied from this one.
+        # Everything that the processes need is loaded before they are forked.
         stepsim.report.require_matplotlib()
-    # The thread of a heartbeat must not be copied with it.
+    # No heartbeat thread may run during the fork.
     with _pool(jobs) as pool, Heartbeat() as heartbeat:
         result = stepsim.reproduce.reproduce(
             figures, out, data=data, fetch=fetch, pool=pool, closure_slack=closure_slack,
             notice=heartbeat.phase,
         )  # fmt: skip
     _show(result)
-    note(f"wrote {out / 'report.md'}, and tables and pictures beside it")
+    note(f"wrote {out / 'report.md'}, with tables and pictures in the same folder")
     if result.problems:
         for text in result.problems:
             note(f"run failed: {text}")
@@ -110,7 +113,7 @@ def _write_streamtensor(page: Path, data: Path | None, fetch: bool, jobs: int | 
 
     given = {"--data": data is not None, "--fetch": fetch, "--jobs": jobs is not None}
     if named := [name for name, is_given in given.items() if is_given]:
-        raise ArgError(f"{', '.join(named)}: without effect on {page.stem}; leave it out")
+        raise ArgError(f"{', '.join(named)}: no effect on {page.stem}; leave it out")
     stepsim.reproduce.make_folder(page.parent)
     with Heartbeat() as heartbeat:
         heartbeat.phase("simulating")
@@ -122,7 +125,7 @@ _PAGES: Final = {
     "validation": _write_validation,
     "streamtensor-validation": _write_streamtensor,
 }
-"""The pages on validation, each a file of its name in the folder."""
+"""The validation pages; each is a file of its name in the folder."""
 
 
 def _pool(jobs: int | None) -> AbstractContextManager[Pool]:
@@ -148,7 +151,7 @@ def _show(result: Reproduction) -> None:
 
 
 def _points_table(figure: str, rows: Rows, result: Reproduction) -> rich.table.Table:
-    """Every point of a figure; columns in which nothing is known are left out."""
+    """Every point of a figure, without columns that have no values."""
     columns: dict[str, list[str]] = {
         "cycles": [_whole(row.get("cycles")) for row in rows],
         "published": [_whole(row.get("published_cycles")) for row in rows],
@@ -237,4 +240,4 @@ _COLUMNS: Final[dict[str, tuple[str, Callable[[Mapping[str, Any], str], str]]]] 
     "bandwidth_utilization": ("bandwidth", _percent),
     "allocated_flops_per_cycle": ("kFLOPs/cycle", partial(_marked, scale=1e3, digits=0)),
 }
-"""Columns with headings and cells of their own; others stand as they are."""
+"""Columns that are shown with another heading or format."""

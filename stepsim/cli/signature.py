@@ -1,7 +1,7 @@
 """Commands whose options are the fields of dataclasses.
 
 typer reads the options of a command from its signature. Commands share many of them, and hand them
-on together: a dataclass declares such options once, and a command names the dataclasses it takes.
+on together: a dataclass declares such options once, and a command lists the dataclasses it takes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Command = Callable[..., None]
 def takes(*groups: type, required: Collection[str] = ()) -> Callable[[Command], Command]:
     """Give a command the fields of ``groups`` as options, and call it with their instances.
 
-    The first parameters of the command stand for the groups, in this order; those that follow are
-    options of its own. A field that several groups have is one option, and each gets its value.
+    The first parameters of the command are the groups, in this order; those that follow are
+    its own options. A field that several groups have is one option, and each gets its value.
     The fields ``required`` must be given even though they have a default.
 
     Raises
@@ -44,7 +44,7 @@ def takes(*groups: type, required: Collection[str] = ()) -> Callable[[Command], 
 
         call.__name__, call.__doc__ = command.__name__, command.__doc__
         call.__annotations__ = {name: option.annotation for name, option in options.items()}
-        # Help lists options as they come; those that must be given stand first.
+        # Help lists options in this order; required ones come first.
         ordered = sorted(options.values(), key=lambda o: o.default is not Parameter.empty)
         vars(call)["__signature__"] = inspect.Signature(ordered)
         return call

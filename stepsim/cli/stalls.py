@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 HEADINGS: Final = ("A", "B")
 
-_WENT: Final = "where the cycles went (of a lane of each operator on average)"
+_WENT: Final = "where the cycles went (average over the lanes of each operator)"
 
 
 def stalls_text(changes: Sequence[StallChange], rows: int) -> str:

@@ -38,16 +38,16 @@ _PACKAGES = (
     "matplotlib",
 )
 _ENGINES = {
-    "installed": "carried by the wheel, for {level}: {file}",
+    "installed": "part of the wheel, for {level}: {file}",
     "cached": "cached, for this processor: {file}",
-    "compiled": "none yet: the next run, or stepsim warmup, compiles it",
+    "compiled": "not compiled yet: the next run, or stepsim warmup, compiles it",
     "python": "plain Python, because NUMBA_DISABLE_JIT is set",
 }
 _VARIABLES = ("STEPSIM_", "NUMBA_", "NO_COLOR", "XDG_CACHE_HOME")
 
 
 def environment() -> dict[str, Any]:
-    """What a bug report needs: versions (None for an absent package), plugins, engine, settings."""
+    """Facts for a bug report: versions (None for an absent package), plugins, engine, settings."""
     return {
         "stepsim": __version__,
         "model_version": MODEL_VERSION,
@@ -66,7 +66,7 @@ def environment() -> dict[str, Any]:
 def env(
     json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
 ) -> None:
-    """Print versions, plugins, settings and the engine in use for bug reports."""
+    """Print versions, plugins, settings and the engine in use, for bug reports."""
     found = environment()
     if json:
         print_json(found)
@@ -89,7 +89,7 @@ def env(
 def warmup() -> None:
     """Load or compile the engine now, so that the next run starts immediately.
 
-    The engine of runs that are recorded, as by `stepsim why`, is another one.
+    Recorded runs, such as those of `stepsim why`, have a separate engine, which is loaded too.
     """
     with Heartbeat() as heartbeat:
         heartbeat.phase(LOADING_ENGINE)
@@ -100,14 +100,14 @@ def warmup() -> None:
 
 
 def _tell(what: str, origin: Any) -> None:
-    """One line: where its code is from."""
+    """Report in one line where the code of an engine comes from."""
     place = "" if origin.path is None else str(origin.path)
     seconds = f"in {origin.seconds:.1f} s"
     if origin.how == "compiled":
         stored = f", stored in {place}" if place else ", not stored"
         note(f"{what} compiled for {origin.processor} {seconds}{stored}")
     elif origin.how == "installed":
-        note(f"{what} for {origin.processor} of this installation loaded {seconds} from {place}")
+        note(f"{what} for {origin.processor} loaded from this installation {seconds}: {place}")
     elif origin.how == "cached":
         note(f"{what} loaded from the cache {seconds}: {place}")
     else:
@@ -115,14 +115,14 @@ def _tell(what: str, origin: Any) -> None:
 
 
 def _engine() -> dict[str, str | None]:
-    """Where the next run has the engine from, the level of processors if known, and the file."""
+    """Where the next run loads the engine from, its processor level if known, and the file."""
     found = stepsim.simulation.engine_in_use()
     path = None if found.path is None else str(found.path)
     return {"origin": found.how, "level": found.processor, "file": path}
 
 
 def _plugins() -> dict[str, str]:
-    """What other packages add, by group and name: the package, or why it cannot be used."""
+    """Plugins of other packages, by group and name: the package, or why it cannot be used."""
     return {
         f"{group} {plugin.name}": f"{plugin.package} {plugin.version}"
         + ("" if plugin.error is None else f", cannot be used: {plugin.error}")

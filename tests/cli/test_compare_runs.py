@@ -83,9 +83,9 @@ def test_equal_runs_differ_in_nothing(made: Made, cli: Cli) -> None:
     a = made("a")
     done = cli("compare", a, a, "--fail-above", "0%")
     assert done.code == 0
-    assert "nothing that a run depends on" in done.out
+    assert "no input of the run" in done.out
     assert "where the cycles went" not in done.out
-    assert "nothing that a run depends on changed" in cli("compare", a, a, "--markdown").out.lower()
+    assert "no input of the run changed" in cli("compare", a, a, "--markdown").out.lower()
 
 
 @pytest.mark.parametrize("form", [[], ["--json"], ["--markdown"]])
@@ -132,7 +132,7 @@ def test_a_run_that_fails_now_is_a_regression(made: Made, cli: Cli) -> None:
     assert "regression: B ended with status deadlock" in done.err
     assert cli("compare", b, a, "--fail-above", "0%").code == 0
     told = cli("compare", a, b, "--markdown").out
-    assert told.startswith("A ended with status ok, B with deadlock.")
+    assert told.startswith("A ended with status ok and B with deadlock.")
     # Cycles until a deadlock are no measure of a program.
     for text in (told, cli("compare", b, a).out, cli("compare", b, b, "--markdown").out):
         assert "%" not in text
@@ -203,12 +203,15 @@ def test_other_countings_are_told(made: Made, cli: Cli) -> None:
         (["{a}", "{a}", "--fail-above", "1"], "expected a percentage such as 1%, found '1'"),
         (["{a}", "{a}", "--fail-above", "-1%"], "expected a percentage such as 1%, found '-1%'"),
         (["{a}", "{a}", "--fail-above", "nan%"], "expected a percentage such as 1%"),
-        (["{a}", "{a}", "--metric", "tokens", "--fail-above", "1%"], "not known which values of"),
+        (["{a}", "{a}", "--metric", "tokens", "--fail-above", "1%"], "unknown which values of"),
         (["{a}", "{a}", "--metric", "cycle"], "no metric 'cycle' in common; did you mean 'cycles'"),
         (["{a}", "{folder}"], "{folder}: expected the file of a run, found a folder; sweeps are"),
         (["{folder}", "{folder}"], "compared with `stepsim sweep compare {folder} {folder}`"),
         (["{a}", "{a}", "--allow-missing"], "--allow-missing: is now an option of"),
-        (["{a}", "{a}", "--ensemble", "--metric", "flops"], "about the spread of cycles; choose"),
+        (
+            ["{a}", "{a}", "--ensemble", "--metric", "flops"],
+            "compares the spread of cycles; choose",
+        ),
         (["{a}", "{folder}/linear.py"], "the run cannot be read"),
     ],
 )

@@ -52,7 +52,7 @@ def test_demo_in_an_impossible_folder(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     outcome = cli("demo", "--out", tmp_path / "file" / "demo")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith(f"error: {tmp_path}/file/demo: cannot be made a folder")
+    assert outcome.err.startswith(f"error: {tmp_path}/file/demo: the folder cannot be created")
     assert outcome.err.endswith("choose another with --out\n")
 
 

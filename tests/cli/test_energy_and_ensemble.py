@@ -57,7 +57,7 @@ def test_disturbed_runs_beside_a_run_and_what_is_noise(
     told(cli(*base, "--ensemble", "4", "--set", "hbm.channels=16", "--out", two))
     assert "within noise" not in told(cli(*compared), code=1)
     told(cli(*base, "--out", two))
-    assert "must both have one" in told(cli("compare", one, two, "--ensemble"), code=2)
+    assert "must both have an ensemble" in told(cli("compare", one, two, "--ensemble"), code=2)
 
 
 def test_json_has_the_members(cli: Cli, base: list[str]) -> None:

@@ -178,4 +178,4 @@ def test_env_names_the_level_of_an_engine_of_the_wheel(cli: Cli, monkeypatch) ->
     assert cli("env", "--json").json()["engine"] == {
         "origin": "installed", "level": "x86-64-v3", "file": "/there/engine.kernel",
     }  # fmt: skip
-    assert "carried by the wheel, for x86-64-v3: /there/engine.kernel" in cli("env").out
+    assert "part of the wheel, for x86-64-v3: /there/engine.kernel" in cli("env").out

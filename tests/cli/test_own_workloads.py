@@ -212,7 +212,7 @@ MISTAKES = {
     "name of an option": (
         RETURN.format("out: int = 4"),
         (),
-        "own.py:f: parameter out has the name of the option --out of the command line; choose "
+        "own.py:f: parameter out clashes with the option --out of the command line; choose "
         "another name\n",
     ),
     "name of a column": (
@@ -302,7 +302,9 @@ def test_a_file_name_that_is_no_text_cannot_be_written(cli: Cli) -> None:
     traces = ("--routing", "routing.npy", "--kv-lengths", "kv\udcff.npy")
     outcome = cli("run", "rows.py", *traces, "--out", "out.parquet")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "error: out.parquet: cannot be written: 'kv\\udcff.npy' is no text in" in outcome.err
+    assert (
+        "error: out.parquet: cannot be written: 'kv\\udcff.npy' is not valid UTF-8" in outcome.err
+    )
     assert not Path("out.parquet").exists()
 
 

@@ -66,9 +66,9 @@ def test_the_page_on_streamtensor(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["reproduce", "validation", "8"], "validation: a page is written alone"),
+        (["reproduce", "validation", "8"], "validation: expected alone, found with other names"),
         (["reproduce", "validation", "--closure-slack", 1], "--closure-slack has no effect"),
-        (["reproduce", "streamtensor-validation", "--fetch"], "--fetch: without effect"),
+        (["reproduce", "streamtensor-validation", "--fetch"], "--fetch: no effect"),
         (["validate"], "the command is now `stepsim reproduce validation`"),
     ],
 )

@@ -96,7 +96,7 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
     "seconds": ({"max_seconds": 0}, "--max-seconds: expected a number above 0, found 0\n"),
     "no seconds": ({"max_seconds": "nan"}, "--max-seconds: expected a number above 0, found nan\n"),
     "window without batch": (
-        {"window": 1}, "--window: of how many tokens each is not known; give --batch too\n",
+        {"window": 1}, "--window: the number of tokens per window is missing; give --batch too\n",
     ),
     "window": (
         {"batch": 2, "window": -1}, "--window: expected a whole number from 0, found -1\n",
@@ -128,7 +128,8 @@ ATTENTION: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no batch": ({"batch": 0}, "--batch: expected a whole number from 1, found 0\n"),
     "window without batch": (
-        {"kv_window": 1}, "--kv-window: of how many requests each is not known; give --batch too\n",
+        {"kv_window": 1}, "--kv-window: the number of requests per window is missing; give "
+        "--batch too\n",
     ),
     "micro-batches too few": (
         {"strategy": "coarse", "micro_batches": "4+2"},
@@ -223,7 +224,10 @@ UNUSED = {
 def test_inspect_needs_a_file_to_choose_from(decode, option: str, file: str) -> None:
     outcome = decode(f"--{option}", 1, command="inspect", routing=None, kv_lengths=None)
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == f"error: --{option}: chooses from {file} FILE; give the file too\n"
+    assert (
+        outcome.err
+        == f"error: --{option}: has an effect only with {file} FILE; give the file too\n"
+    )
 
 
 def test_inspect_prints_one_thing(run) -> None:
@@ -280,7 +284,7 @@ def test_tokens_and_requests_must_agree(decode, requests: Path, tmp_path: Path) 
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
         f"error: --routing: expected one token for each of the 8 requests of {requests}, found 6 "
-        f"in {path}; --batch takes the first of both\n"
+        f"in {path}; --batch limits both\n"
     )
 
 

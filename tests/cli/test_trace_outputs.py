@@ -85,7 +85,7 @@ def test_a_replay_without_steps_writes_nothing(cli: Cli, tmp_path: Path) -> None
     outcome = cli("trace", "replay", path, "--batch", 2, "--out", tmp_path / "o")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
-        f"error: {path}: no request generates a token, expected some that do; there are no steps "
+        f"error: {path}: expected requests that generate tokens, found none; there are no steps "
         "to write\n"
     )
     assert list(tmp_path.iterdir()) == [path]

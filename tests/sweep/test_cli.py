@@ -298,7 +298,7 @@ def test_failures_give_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture
     code, out, err = stepsim(capsys, "sweep", "run", spec, "--out", tmp_path / "out")
     assert code == 1
     assert 'out "SELECT design, message FROM failures"' in err
-    assert "24 runs: 0 succeeded, 24 failed (table failures):\n  24 x limit" in out
+    assert "24 runs: 0 succeeded, 24 failed (in the table failures):\n  24 x limit" in out
 
 
 def test_traces_that_cannot_be_used_are_named_before_the_first_run(
@@ -338,9 +338,9 @@ def test_chunks_that_were_lost_or_damaged_are_reported(
     code, out, err = stepsim(capsys, "sweep", "run", write(tmp_path), "--out", folder)
     assert code == 1
     assert "24 runs: 18 succeeded, 0 failed, 6 left\n" in out
-    assert "1 chunks killed their worker every time" in err
+    assert "1 chunks killed their worker in every attempt" in err
     assert "chunk 0003-00000: its worker died" in err
-    assert "1 chunks of an earlier start were damaged and ran again" in err
+    assert "1 chunks of an earlier start were damaged and were run again" in err
     assert "x.parquet: is damaged" in err
 
 
@@ -361,7 +361,10 @@ def test_chunks_that_were_lost_or_damaged_are_reported(
         (["sweep", "query", "nowhere", "select 1"], "holds no sweep"),
         (["sweep", "compare", "nowhere", "nowhere"], "holds no sweep"),
         (["sweep", "compare", "nowhere", "{spec}"], "runs are compared with `stepsim compare nowh"),
-        (["sweep", "compare", "a", "b", "--allow-missing"], "--allow-missing: only a gate refuses"),
+        (
+            ["sweep", "compare", "a", "b", "--allow-missing"],
+            "--allow-missing: has an effect only with --fail-above",
+        ),
         (["sweep", "{spec}", "--out", "x"], "is now run by `stepsim sweep run "),
         (
             ["sweep", "--dry-run", "{spec}"],

@@ -33,26 +33,28 @@ class ModelOptions:
     """Sizes of a built-in model."""
 
     phase: Annotated[
-        Literal["prefill", "decode"] | None, typer.Option(help="Of a model. (default: prefill)")
+        Literal["prefill", "decode"] | None,
+        typer.Option(help="Phase of a model. (default: prefill)"),
     ] = None
-    tokens: Annotated[int | None, _size("Tokens of each request. (default: 16, in decoding 1)")] = (
-        None
-    )
-    context: Annotated[int | None, _size("Rows of the cache in decoding. (default: 64)")] = None
-    batch: Annotated[int | None, _size("Requests at a time. (default: 1)")] = None
-    hidden: Annotated[int | None, _size("Width, for a smaller copy of a model.")] = None
-    inner: Annotated[int | None, _size("Width of its feed-forward network.")] = None
-    heads: Annotated[int | None, _size("Its heads.")] = None
-    kv_heads: Annotated[int | None, _size("Its key heads.")] = None
-    head_dim: Annotated[int | None, _size("Width of a head.")] = None
-    experts: Annotated[int | None, _size("Experts, of a model that has some.")] = None
-    active: Annotated[int | None, _size("Experts of each token.")] = None
+    tokens: Annotated[
+        int | None, _size("Tokens of each request. (default: 16, or 1 in decode)")
+    ] = None
+    context: Annotated[int | None, _size("Rows of the KV cache in decode. (default: 64)")] = None
+    batch: Annotated[int | None, _size("Requests of the batch. (default: 1)")] = None
+    hidden: Annotated[int | None, _size("Hidden size, for a smaller copy of a model.")] = None
+    inner: Annotated[int | None, _size("Intermediate size of the feed-forward network.")] = None
+    heads: Annotated[int | None, _size("Attention heads.")] = None
+    kv_heads: Annotated[int | None, _size("Key-value heads.")] = None
+    head_dim: Annotated[int | None, _size("Size of a head.")] = None
+    experts: Annotated[int | None, _size("Experts of a mixture-of-experts model.")] = None
+    active: Annotated[int | None, _size("Experts per token.")] = None
     max_rows: Annotated[
-        int | None, _size("Most tokens of an expert, which runs keep. (default: all)")
+        int | None,
+        _size("Upper bound on the tokens of an expert, which runs enforce. (default: all)"),
     ] = None
 
     def given(self) -> dict[str, Any]:
-        """Those that were given."""
+        """The sizes that were given."""
         names = self.__dataclass_fields__
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
@@ -67,10 +69,10 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """What the design is made for."""
+    """The target of the design: the machine and the traces over which FIFOs are sized."""
 
     machine: Annotated[
-        str, typer.Option(metavar="MACHINE", help="Name of a machine, or a YAML file.")
+        str, typer.Option(metavar="MACHINE", help="Name of a machine, or a YAML file of one.")
     ] = "u55c"
     overrides: Annotated[
         list[str] | None,
@@ -82,11 +84,11 @@ class TargetOptions:
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Of a model with experts: routing traces over which FIFOs are sized; repeatable. "
-            "Every window of as many tokens as the model takes is one, up to --routings.",
+            help="Routing traces over which FIFOs of a model with experts are sized; repeatable. "
+            "Every window of as many tokens as the model takes is one routing, up to --routings.",
         ),
     ] = None
-    routings: Annotated[int, _size("Windows of all routing traces together.")] = 8
+    routings: Annotated[int, _size("Limit on the windows of all routing traces together.")] = 8
 
 
 @takes(ModelOptions, TargetOptions, options_of(_CHOICES))
@@ -98,14 +100,16 @@ def compile_model(
         str,
         typer.Argument(
             metavar="MODEL|FILE.py:NAME|FILE.onnx",
-            help="gpt2-medium, qwen2.5-0.5b, tinyllama-1.1b or gemma-3-1b; a file of ONNX; or what "
-            "a file makes: an operator graph, a PyTorch module with its arguments, or a function "
-            "that returns one of them, whose arguments --phase to --max-rows set by name.",
+            help="gpt2-medium, qwen2.5-0.5b, tinyllama-1.1b or gemma-3-1b; an ONNX file; or a "
+            "file that makes an operator graph, a PyTorch module with its arguments, or a function "
+            "that returns one of these, whose arguments are set by --phase to --max-rows.",
         ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write plan, FIFO depths and picture to this folder."),
+        typer.Option(
+            metavar="DIR", help="Write the plan, the FIFO depths and a picture to this folder."
+        ),
     ] = None,
     passes: Annotated[
         bool,
@@ -114,7 +118,7 @@ def compile_model(
     fifo_table: Annotated[
         bool,
         typer.Option(
-            "--fifo-table", metavar="", help="Print other methods of sizing FIFOs beside this one."
+            "--fifo-table", metavar="", help="Compare with other methods of sizing FIFOs."
         ),
     ] = False,
     keep_going: Annotated[
@@ -122,7 +126,7 @@ def compile_model(
         typer.Option(
             "--keep-going",
             metavar="",
-            help="Take unknown operators of an import as opaque kernels.",
+            help="Import unknown operators as opaque kernels.",
         ),
     ] = False,
     json: Json = False,
@@ -139,7 +143,7 @@ def compile_model(
         for size, step in stepsim.design.thin_tiles(graph, most).items():
             note(
                 f"dims of {size:,} have tiles of {step}, their largest divisor up to {most}: "
-                "nothing is padded, and such a design is slow, to compile as well; as "
+                "nothing is padded, and such a design is slow to simulate and to compile; as "
                 f"{-(-size // most) * most:,} they would have tiles of {most}"
             )
         traces = None

@@ -1,4 +1,4 @@
-"""The option ``--ensemble`` of runs: how many disturbed ones, their seed and bounds."""
+"""The option ``--ensemble`` of runs: the number of disturbed runs, their seed and bounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def disturbances(text: str | None) -> dict[str, Any] | None:
 
     Raises
     ------
-    ArgError : a part is no number of runs, seed or bound, or is given twice.
+    ArgError : a part is not a number of runs, a seed or a bound, or is given twice.
     """
     if text is None:
         return None
@@ -32,7 +32,7 @@ def disturbances(text: str | None) -> dict[str, Any] | None:
 
 
 def _numbers(text: str) -> list[int]:
-    """``0:2`` as numbers; none where a part is no number."""
+    """``0:2`` as numbers; empty if a part is not a number."""
     try:
         return [int(part) for part in text.split(":")]
     except ValueError:

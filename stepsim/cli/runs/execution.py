@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 NO_PATH: Final = "no critical path: a limit stopped the run that was recorded; raise the limit"
 
 _FIX_SECONDS: Final = 3.0
-"""Time for the least fix of a deadlock."""
+"""Time for the search of the least fix of a deadlock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RunOptions(RecordOptions):
         Path | None,
         typer.Option(
             metavar="FILE.parquet",
-            help="Write what --json prints as one row, and tables of units and FIFOs beside it.",
+            help="Write the values of --json as one row, and tables of units and FIFOs next to it.",
         ),
     ] = None
     why: Annotated[
@@ -71,29 +71,29 @@ class RunOptions(RecordOptions):
         typer.Option(
             "--why",
             metavar="",
-            help="Say what bounds the run and what would help, as `stepsim why` does; with --json "
-            "and --out in `why`.",
+            help="Explain what bounds the run and what would help, as `stepsim why` does; with "
+            "--json and --out under the key why.",
         ),
     ] = False
     level: Annotated[
         Literal["tile", "hardware"],
         typer.Option(
-            help="tile: operators fire on logical tiles; hardware: the units that they are made of "
-            "pass tiles of 16 x 16, cycle by cycle, on a machine of that level."
+            help="tile: operators fire on logical tiles; hardware: their hardware units "
+            "pass tiles of 16 x 16, cycle by cycle, on a machine of the hardware level."
         ),
     ] = "tile"
     ensemble: Annotated[
         str | None,
         typer.Option(
             metavar="N[,KEY=VALUE]...",
-            help="Simulate N disturbed runs as well and print the spread of their cycles; the "
-            "seed and bounds of disturbances may follow, as in 32,seed=7,fifo.depth=0:2.",
+            help="Also simulate N disturbed runs and print the spread of their cycles; the "
+            "seed and the bounds of disturbances may follow, as in 32,seed=7,fifo.depth=0:2.",
         ),
     ] = None
 
 
 def run_choice(choice: Choice, options: RunOptions) -> int:
-    """Build, simulate and print what was chosen; its cycles."""
+    """Build, simulate and print the chosen workload; returns its cycles."""
     limits = limits_of(options.max_cycles, options.max_seconds)
     if options.out is not None:
         check_output(options.out, ".parquet")
@@ -127,7 +127,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
             record["why"] = found.to_dict()
         fix = None if found is None else found.fix
         if fix is None and result.status == "deadlock":
-            heartbeat.phase("searching the least fix of the deadlock")
+            heartbeat.phase("searching for the least fix of the deadlock")
             fix = _fix(case, traces, result, limits)
         record["fix"] = None if fix is None else fix.to_dict()
         spread = None
@@ -157,9 +157,9 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
                     segments() if options.record else None,
                 )
             except UnicodeEncodeError as error:
-                # A file name may have bytes that are no text.
+                # A file name may have bytes that are not valid UTF-8.
                 raise OutputError(
-                    f"{options.out}: cannot be written: {error.object!r} is no text in UTF-8; "
+                    f"{options.out}: cannot be written: {error.object!r} is not valid UTF-8; "
                     "rename the file"
                 ) from None
         options.write(result, heartbeat.phase, segments)
@@ -176,14 +176,14 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
     for sentence in result.notes:
         note(sentence)
     if result.status != "ok":
-        told = "infeasible" if result.status == "infeasible" else "run failed"
-        note(f"{told}, {result.diagnosis}")
+        ending = "infeasible" if result.status == "infeasible" else "run failed"
+        note(f"{ending}, {result.diagnosis}")
         raise typer.Exit(RUN_FAILED)
     return int(result.cycles)
 
 
 def _why(case: Case, traces: Traces, limits: dict[str, Any]) -> Why:
-    """What bounds the run, by running it with changes."""
+    """Explain what bounds the run, by running it with changes."""
     return stepsim.explain.explain(
         case.prepared, case.bound(traces.data), limits=stepsim.simulation.Limits(**limits)
     )
@@ -192,13 +192,13 @@ def _why(case: Case, traces: Traces, limits: dict[str, Any]) -> Why:
 def _fix(
     case: Case, traces: Traces, result: Result, limits: dict[str, Any]
 ) -> stepsim.sizing.DeadlockFix:
-    """The least fix of a deadlock, as far as it can be found in a short time."""
+    """The least fix of a deadlock, if it can be found in a short time."""
     if result.wall_seconds > _FIX_SECONDS / 2:
         seconds = f"one run takes {result.wall_seconds:.1f} s"
         return stepsim.sizing.DeadlockFix(
             result.program, "not found", result.diagnosis, reason=seconds
         )
-    # The limit of time is not kept: this deadlock took less, and must be reached again.
+    # The time limit is dropped: this deadlock took less, and must be reached again.
     return stepsim.sizing.fix_deadlock(
         case.prepared,
         bindings=case.bound(traces.data),
@@ -214,7 +214,7 @@ def _show_fix(fix: DeadlockFix) -> None:
 
 
 def _path(case: Case, traces: Traces, limits: dict[str, Any], result: Result) -> pa.Table | None:
-    """The critical path of a run, by recording it once more with paces.
+    """The critical path of a run, found by recording it once more with paces.
 
     None, with a note, where a limit of wall time stopped that run elsewhere.
     """
@@ -231,7 +231,7 @@ def _path(case: Case, traces: Traces, limits: dict[str, Any], result: Result) ->
 def record_of(
     case: Case, traces: Traces, result: Result, busiest: tuple[BusyUnit, ...]
 ) -> dict[str, Any]:
-    """All that is known of the run: what ``--json`` prints and ``--out`` keeps."""
+    """The record of the run that ``--json`` prints and ``--out`` writes."""
     return {
         "status": result.status,
         **case.measures(result, traces.data),
@@ -253,13 +253,13 @@ def record_of(
 
 
 def nested(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with what is JSON text in tables as objects."""
+    """The record, with objects in place of the JSON text that tables have."""
     nested = ("parameters", "origins", "machine_json", "model_json")
     return {**record, **{name: json.loads(record[name] or "null") for name in nested}}
 
 
 def settings_text(case: Case) -> str:
-    """The parameters in words; those that were not given say where they come from."""
+    """The parameters in words, with the origin of those that were not given."""
     parts = []
     workload, origins = case.resolved.workload, case.resolved.origins
     for name, field in stepsim.workloads.fields_of(type(workload)).items():
@@ -269,13 +269,13 @@ def settings_text(case: Case) -> str:
         origin = origins[name]
         unit = field.param.unit if "/" in field.param.unit else ""
         shown = " ".join(filter(None, (field.option[2:], str(field.column_value(value)), unit)))
-        told = origin.replace("_", "-")
-        parts.append(shown if origin in ("given", "default") else f"{shown} ({told})")
+        source = origin.replace("_", "-")
+        parts.append(shown if origin in ("given", "default") else f"{shown} ({source})")
     return ", ".join(parts)
 
 
 def limits_of(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]:
-    """The limits of a run that were given, as arguments of `Limits`.
+    """The limits that were given, as arguments of `Limits`.
 
     Raises
     ------

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from stepsim.workloads import Data, Field
 
 _METAVAR = "N|auto|FILE.yaml"
-_ALSO = "auto finds the least bytes, FILE.yaml has depths by name, as `stepsim size` writes it"
+_ALSO = "auto finds the least bytes; FILE.yaml, as written by `stepsim size`, has depths by name"
 
 
 def depth_parameter(known: Mapping[str, Field]) -> str:
-    """The parameter of a workload that is the depth of its FIFOs; else what the option is called.
+    """The workload's parameter for the depth of its FIFOs, or else the name of the option.
 
-    Empty where a workload has a parameter of that name which is something else.
+    Empty if the workload has a parameter of that name with another meaning.
     """
     own = next((name for name, field in known.items() if field.param.machine == "fifo.depth"), "")
     return own or ("" if "fifo_depth" in known else "fifo_depth")
@@ -53,13 +53,13 @@ def taken_depths(name: str, known: Mapping[str, Field], given: Any) -> tuple[str
     if not is_depth_plan(text):
         raise ArgError(
             f"--fifo-depth: expected auto or FILE.yaml, found '{text}'; this workload has no "
-            "parameter for one depth of all FIFOs, --set fifo.depth=N gives the machine's"
+            "parameter for one depth of all FIFOs; --set fifo.depth=N changes that of the machine"
         )
     return text, replace(given, **{name: None})
 
 
 def with_depths(case: Case, depths: str | None, data: Data) -> Case:
-    """The case with the depths of a file, or those that are the least for these data."""
+    """The case with the depths of a file, or with the least depths for these data."""
     if depths is None:
         return case
     if depths != AUTO_DEPTH:
@@ -74,11 +74,11 @@ _ORIGINS = {
     "default": "by default",
     "call": "as given",
 }
-"""Who states the depth of FIFOs without one of their own, for readers."""
+"""Where the depth of FIFOs that state none comes from, in words."""
 
 
 def machine_text(case: Case) -> str:
-    """The machine in a line, with the depth of FIFOs of this run and who states it."""
+    """The machine in one line, with the FIFO depth of this run and its origin."""
     prepared = case.prepared
     depth = f"{prepared.fifo_depth} {_ORIGINS[prepared.fifo_depth_from]}"
     if prepared.fifo_depths:
@@ -87,6 +87,6 @@ def machine_text(case: Case) -> str:
 
 
 def named_depths(case: Case) -> dict[str, Any]:
-    """The column of depths that were given by name, where there are any."""
+    """The column of the depths that were given by name, if there are any."""
     depths = case.prepared.fifo_depths
     return {"fifo_depths": dict(depths)} if depths else {}

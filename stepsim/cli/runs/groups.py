@@ -1,4 +1,4 @@
-"""Plans of several groups, which run one after another: each is run, and their cycles add up."""
+"""Plans of several groups: the groups run one after another, and their cycles add up."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def run_groups(run: Callable[[Choice, RunOptions], int]) -> Callable[[Choice, RunOptions], None]:
-    """``run`` for what was chosen, and for each group of a plan that has several.
+    """Call ``run`` for the choice, or for each group of a plan that has several.
 
-    What is written or printed as JSON is of one run, so that a group must be named then.
+    Files and JSON hold one run, so they need the name of a group.
     """
 
     def perform(choice: Choice, options: RunOptions) -> None:
@@ -38,7 +38,7 @@ def run_groups(run: Callable[[Choice, RunOptions], int]) -> Callable[[Choice, Ru
             show("")
         machine = choice.load_machine(options.config)
         time = machine.milliseconds(cycles)
-        told = "" if time is None else f" = {time:.4f} ms"
-        show(f"all {len(groups)} groups, one after another: {cycles:,} cycles{told}")
+        duration = "" if time is None else f" = {time:.4f} ms"
+        show(f"all {len(groups)} groups, one after another: {cycles:,} cycles{duration}")
 
     return perform

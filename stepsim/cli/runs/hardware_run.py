@@ -1,4 +1,4 @@
-"""``--level hardware``: the units that the operators of a program are made of, cycle by cycle."""
+"""``--level hardware``: the hardware units of the operators of a program, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from stepsim.simulation import Case
 
 _OF_TILES = ("compute_bw", "fifo_depth", "pack_bw", "par_dispatch")
-"""Parameters of workloads that say how operators on logical tiles are timed."""
+"""Parameters of workloads that set the timing of operators on logical tiles."""
 
 
 def run_on_hardware(choice: Choice, options: RunOptions) -> int:
-    """Build, simulate and print what was chosen at the hardware level; its cycles.
+    """Build, simulate and print the choice at the hardware level; returns its cycles.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def run_on_hardware(choice: Choice, options: RunOptions) -> int:
 
 
 def _refuse_options(choice: Choice, options: RunOptions) -> None:
-    """Refuse what has no effect at this level."""
+    """Refuse options that have no effect at this level."""
     given: list[str] = [
         f"--{one.name}" for one in fields(RecordOptions) if getattr(options, one.name)
     ]

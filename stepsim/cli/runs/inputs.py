@@ -1,4 +1,4 @@
-"""What a workload is fed with: tokens of a routing trace, cached tokens of requests."""
+"""The inputs of a workload: tokens of a routing trace, and cached tokens of requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 Batch = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Use only N tokens or requests, by default the first N."),
+    typer.Option(
+        metavar="N", help="Use only N tokens or requests: the first N, unless a window is chosen."
+    ),
 ]
 
 
@@ -39,7 +41,7 @@ class TokenSource:
         int | None,
         typer.Option(
             metavar="I",
-            help="Window of N consecutive tokens of the trace, from 0; needs --batch N.",
+            help="Window of --batch consecutive tokens of the trace, counted from 0.",
         ),
     ] = None
     layer: Layer = None
@@ -82,8 +84,8 @@ class Requests:
 
     Attributes
     ----------
-    in_file : requests that the file has; a run may serve the first of them only. Of one window
-        those of the window.
+    in_file : requests in the file, of which a run may serve only the first; for a window,
+        the requests of the window.
     source : the file.
     """
 
@@ -113,7 +115,7 @@ class RequestSource:
         int | None,
         typer.Option(
             metavar="I",
-            help="Window of N consecutive requests of the file, from 0; needs --batch N.",
+            help="Window of --batch consecutive requests of the file, counted from 0.",
         ),
     ] = None
 
@@ -151,7 +153,7 @@ class RequestSource:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What was read: the data, and what results say of it.
+    """The inputs as read: the data, and its description in results.
 
     Attributes
     ----------
@@ -174,7 +176,7 @@ def read_traces(
 
     Raises
     ------
-    ArgError : the options do not go together, or there are more tokens than requests.
+    ArgError : the options contradict each other, or there are more tokens than requests.
     TraceError : a trace cannot be read.
     """
     table, served = None, None
@@ -189,7 +191,7 @@ def read_traces(
         raise ArgError(
             f"--routing: expected one token for each of the {len(served.lengths)} requests of "
             f"{served.source}, found {len(table.experts)} in {tokens and tokens.routing}; --batch "
-            "takes the first of both"
+            "limits both"
         )
     batch = next((source.batch for source in (tokens, requests) if source is not None), None)
     data = Data.of(
@@ -207,7 +209,7 @@ def _columns(
     requests: RequestSource | None,
     served: Requests | None,
 ) -> dict[str, Any]:
-    """Labels of the trace; cache lengths of a workload with a routing have columns of their own."""
+    """Labels of the trace; with a routing trace, cache lengths have separate columns."""
     found: dict[str, Any] = {}
     if tokens is not None and table is not None and tokens.routing is not None:
         found = {
@@ -263,7 +265,7 @@ def _check_window(window: int | None, batch: int | None, option: str, what: str)
     if window is not None and window < 0:
         raise ArgError(f"{option}: expected a whole number from 0, found {window}")
     if window is not None and batch is None:
-        raise ArgError(f"{option}: of how many {what} each is not known; give --batch too")
+        raise ArgError(f"{option}: the number of {what} per window is missing; give --batch too")
 
 
 def _check_unused(source: str, **choices: Any) -> None:
@@ -271,4 +273,4 @@ def _check_unused(source: str, **choices: Any) -> None:
     for name, value in choices.items():
         if value is not None:
             option = name.replace("_", "-")
-            raise ArgError(f"--{option}: chooses from {source} FILE; give the file too")
+            raise ArgError(f"--{option}: has an effect only with {source} FILE; give the file too")

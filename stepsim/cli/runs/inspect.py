@@ -7,8 +7,8 @@ from stepsim.cli.runs.workload_group import workload_app
 
 app = workload_app(
     "Show the graph, shapes and metrics of a workload without simulating it.\n\nWithout traces the "
-    "metrics are formulas, for 64 tokens or requests or --batch. WORKLOAD and its options are "
-    "those of `stepsim run`.",
+    "metrics are formulas, for 64 tokens or requests unless --batch is given. WORKLOAD and its "
+    "options are those of `stepsim run`.",
     ListOptions,
     list_choice,
 )

@@ -1,4 +1,4 @@
-"""A workload as text, drawing or JSON, without a run."""
+"""A workload as text, drawing or JSON, without simulating it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What to print of a workload, and how its bytes are counted."""
+    """The parts of a workload to print, and how its bytes are counted."""
 
     counting: Counting = None
     config: Config = None
@@ -51,7 +51,7 @@ class ListOptions:
         typer.Option(
             "--addresses",
             metavar="",
-            help="Show where the tensors lie off chip, on a machine with a DRAM.",
+            help="Show the off-chip addresses of tensors, on a machine with a DRAM model.",
         ),
     ] = False
     json: Json = False
@@ -64,7 +64,7 @@ class ListOptions:
 
 
 def list_choice(choice: Choice, options: ListOptions) -> None:
-    """Print operators, symbolic shapes and metrics, or a drawing, of what was chosen."""
+    """Print operators, symbolic shapes and metrics, or a drawing, of the chosen workload."""
     machine, traces = choice.load_machine(options.config), choice.read(required=False)
     case = choice.case(traces, machine, options.config, options.counting)
     program = case.built.program
@@ -93,7 +93,7 @@ def list_choice(choice: Choice, options: ListOptions) -> None:
 
 
 def _show_addresses(program: Program, machine: Machine, as_json: bool) -> None:
-    """Print the region of every tensor, and over how many channels its requests go."""
+    """Print the region of every tensor and the number of channels that its requests use."""
     prepared = stepsim.simulation.prepare(program, machine)
     placed = prepared.address_map
     rows = prepared.address_rows()
@@ -130,7 +130,7 @@ def _formulas(case: Case) -> dict[str, str]:
 
 
 def _numbers(case: Case, choice: Choice, traces: Traces) -> dict[str, Any] | None:
-    """The totals for the traces; None while one is missing, or the run decides a size."""
+    """The totals for the traces; None if a trace is missing or a size is known only in a run."""
     if traces.data.missing(choice.workload.inputs):
         return None
     counted = case.counted(traces.data)
@@ -168,13 +168,13 @@ def _show(
         table.add_column("number", justify="right")
         for name in dict.fromkeys((*formulas, *numbers)):
             number = numbers[name]
-            shown = "not known" if number is None else f"{number:,}"
+            shown = "unknown" if number is None else f"{number:,}"
             table.add_row(name, rich.text.Text(formulas.get(name, "")), shown)
     show(table)
 
 
 def _folded_operators(program: Program) -> rich.table.Table:
-    """The operators in program order; those that all experts or regions have, once and counted."""
+    """The operators in program order; those of all experts or regions are listed once."""
     groups: dict[tuple[str, str], list[Any]] = {}
     for op in program.operators:
         label = op.label or ""

@@ -25,7 +25,7 @@ class MachineChoice:
         str | None,
         typer.Option(
             metavar="MACHINE",
-            help=f"Name of a machine, or a YAML file. (default: {DEFAULT_MACHINE})",
+            help=f"Name of a machine, or a YAML file of one. (default: {DEFAULT_MACHINE})",
         ),
     ] = None
     overrides: Annotated[
@@ -36,7 +36,7 @@ class MachineChoice:
     ] = None
 
     def load(self, default: str | Machine = DEFAULT_MACHINE) -> Machine:
-        """The machine; ``default`` is the one to take when none is given.
+        """The machine; ``default`` is used when none is given.
 
         Raises
         ------

@@ -17,7 +17,7 @@ _PANELS: Final = {
     ),
     "Advanced": ("counting", "kv_column", "bins", "events", "span", "stream"),
 }  # fmt: skip
-"""Options by their panel, in the order of the help; parameters of workloads are in the first."""
+"""Options by panel, in the order of the help; parameters of workloads are in the first panel."""
 
 _ORDER: Final = {
     name: (panel, place)
@@ -27,7 +27,7 @@ _ORDER: Final = {
 
 
 class WorkloadCommand(TyperCommand):
-    """A command with the parameters of a workload and with options that other workloads have too.
+    """A command with the parameters of a workload and the options that all workloads share.
 
     Attributes
     ----------

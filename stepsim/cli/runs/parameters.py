@@ -1,4 +1,4 @@
-"""Options of the command line that declared parameters give, and the values of those given."""
+"""Command-line options made from declared parameters, and the values of the given ones."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from stepsim.errors import ArgError
 from stepsim.workloads import Field, ParameterError
 
 _WIDEST = 18
-"""Characters of a list of choices that help shows beside the option."""
+"""Longest list of choices that the help shows next to the option, in characters."""
 
 
 def option_name(parameter: str) -> str:
-    """What a parameter is called on the command line."""
+    """The name of a parameter on the command line."""
     return "--" + parameter.replace("_", "-")
 
 
 def options_of(known: Mapping[str, Field], also: Mapping[str, Any] | None = None) -> type:
     """A dataclass with an option for every parameter: its text, or None where it is not given.
 
-    ``also`` has fields of it by name, in place of those of parameters or beside them. A name that a
-    parameter had before is a hidden option, so that `given_of` can say the new one.
+    ``also`` has more fields by name, which replace those of parameters of that name. A name that a
+    parameter had before is a hidden option, so that `given_of` can suggest the new one.
     """
     declared = sorted(known.values(), key=lambda field: not field.required)
     options: dict[str, Any] = {
@@ -51,7 +51,7 @@ def given_of(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
     for name, field in known.items():
         old = field.param.formerly
         if old and old not in known and getattr(parameters, old) is not None:
-            problems.append((old, f"there is no such option; it is now called {field.option}"))
+            problems.append((old, f"the option was renamed; it is now called {field.option}"))
         text = getattr(parameters, name)
         if text is None:
             continue
@@ -75,8 +75,9 @@ def _option(field: Field) -> Any:
     param = field.param
     text = param.help[:1].upper() + param.help[1:]
     unit = f", in {param.unit}" if "/" in param.unit else ""
-    told = field.default_text(option_name)
-    default = told if not told or field.required else f"default: {told}"
+    default = field.default_text(option_name)
+    if default and not field.required:
+        default = f"default: {default}"
     shown = ". ".join(
         filter(None, (f"{text}{unit}" if text else "", f"({default})" if default else ""))
     )
@@ -92,7 +93,7 @@ def _option(field: Field) -> Any:
 
 
 def _is_broken(text: str) -> bool:
-    """Whether it has bytes that were no text; results could not be written with it."""
+    """Whether it has bytes that are not valid UTF-8, with which results cannot be written."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What a run is recorded for: occupancy and timeline tables, a Perfetto trace, raw events."""
+"""Outputs of a recorded run: occupancy and timeline tables, a Perfetto trace, raw events."""
 
 from __future__ import annotations
 
@@ -32,19 +32,21 @@ class RecordOptions:
         typer.Option(
             "--record",
             metavar="",
-            help="Measure occupancy: on-chip memory in use, and with --out that of FIFOs and "
+            help="Measure occupancy: on-chip memory in use, and with --out also FIFOs and "
             "buffers, the run over time in FILE.timeline.parquet, and its critical path in "
             "FILE.path.parquet.",
         ),
     ] = False
     bins: Annotated[
         int | None,
-        typer.Option(metavar="N", help=f"Rows of FILE.timeline.parquet. (default: {_BINS})"),
+        typer.Option(
+            metavar="N", help=f"Number of rows of FILE.timeline.parquet. (default: {_BINS})"
+        ),
     ] = None
     perfetto: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the timeline of the run, for https://ui.perfetto.dev."
+            metavar="FILE", help="Write the timeline of the run for https://ui.perfetto.dev."
         ),
     ] = None
     span: Annotated[
@@ -54,7 +56,8 @@ class RecordOptions:
     stream: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FIFO", help="Draw arrows for the tokens of a FIFO into it; repeatable."
+            metavar="FIFO",
+            help="Draw the tokens of a FIFO as arrows in the --perfetto file; repeatable.",
         ),
     ] = None
     events: Annotated[
@@ -76,12 +79,12 @@ class RecordOptions:
         return (self.bins or _BINS) if self.record else None
 
     def check(self, out: Path | None) -> None:
-        """Refuse what has no effect or surely fails, before time is spent on the run.
+        """Refuse options that have no effect or certainly fail, before time is spent on the run.
 
         Raises
         ------
-        ArgError : an option lacks the one that it belongs to, or has no such value.
-        OutputError : a file surely cannot be written.
+        ArgError : an option lacks the one that it belongs to, or its value is invalid.
+        OutputError : a file certainly cannot be written.
         """
         if self.bins is not None and (not self.record or out is None):
             raise ArgError("--bins: add --record and --out FILE.parquet, which gets the table")
@@ -99,7 +102,7 @@ class RecordOptions:
             check_output(self.events, ".parquet")
 
     def check_streams(self, fifos: Sequence[str]) -> None:
-        """Refuse streams that the program does not have, of whose FIFOs these are the names.
+        """Refuse streams that the program, with FIFOs of these names, does not have.
 
         Raises
         ------
@@ -110,7 +113,7 @@ class RecordOptions:
                 stepsim.report.fifos_of(name, fifos, "--stream")
 
     def _check_distinct(self, out: Path | None) -> None:
-        """Every file has a name of its own, those beside ``out`` too."""
+        """Refuse two outputs with one file name; tables next to ``out`` count too."""
         files = [("--perfetto", self.perfetto), ("--events", self.events)]
         if out is not None:
             beside = [
@@ -136,8 +139,8 @@ class RecordOptions:
 
         Parameters
         ----------
-        result : of the recorded run.
-        phase : is told what is being done.
+        result : the result of the recorded run.
+        phase : called with the name of each step.
         segments : finds the critical path.
         """
         if self.perfetto is not None:

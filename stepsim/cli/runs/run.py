@@ -17,15 +17,15 @@ else:
 
 
 def _run_at_level(choice: Choice, options: RunOptions) -> int:
-    """Run what was chosen at the level that was chosen; its cycles."""
+    """Run the chosen workload at the chosen level; returns its cycles."""
     if options.level == "hardware":
         return hardware_run.run_on_hardware(choice, options)
     return run_choice(choice, options)
 
 
 app = workload_app(
-    "Simulate a workload.\n\nIt is one of those below, FILE.py[:NAME] with a function that returns "
-    "a program, or graph.pb, a program of the public graph format.",
+    "Simulate a workload.\n\nA workload is one of those below, FILE.py[:NAME] with a function "
+    "that returns a program, or graph.pb, a program of the public graph format.",
     RunOptions,
     run_groups(_run_at_level),
 )

@@ -1,4 +1,4 @@
-"""``stepsim size``: the least FIFOs of a workload that keep the speed of unbounded ones."""
+"""``stepsim size``: the smallest FIFOs of a workload that keep the speed of unbounded ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEEPEST = 10
 
 @dataclass(frozen=True, slots=True)
 class SizeOptions:
-    """What is asked of the depths, as given."""
+    """The requirements on the depths, as given."""
 
     takes_fifo_depths: ClassVar[bool] = False
     finds_fifo_depths: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class SizeOptions:
         float,
         typer.Option(
             metavar="FRACTION",
-            help="How much longer than with unbounded FIFOs the run may take; 0.01 is 1 %.",
+            help="Slowdown allowed against unbounded FIFOs; 0.01 is 1 %.",
         ),
     ] = 0.01
     stated: Annotated[
@@ -49,7 +49,8 @@ class SizeOptions:
         ),
     ] = False
     pareto: Annotated[
-        bool, typer.Option("--pareto", metavar="", help="Also find the bytes for other slowdowns.")
+        bool,
+        typer.Option("--pareto", metavar="", help="Also find the least bytes for other slowdowns."),
     ] = False
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", help="Give up a run after this many cycles.")
@@ -58,15 +59,15 @@ class SizeOptions:
         Path | None,
         typer.Option(
             metavar="FILE.yaml",
-            help="Write the depths, for --fifo-depth; the tables of FIFOs, of uniform depths and "
-            "of --pareto as Parquet beside it.",
+            help="Write the depths, for --fifo-depth, and next to them as Parquet the tables of "
+            "FIFOs, of uniform depths and of --pareto.",
         ),
     ] = None
     json: Json = False
 
 
 def size_choice(choice: Choice, options: SizeOptions) -> None:
-    """Find depths for what was chosen, write and print them."""
+    """Find, write and print depths for the chosen workload."""
     check_counts(max_cycles=options.max_cycles)
     if options.out is not None:
         check_output(options.out, ".yaml")
@@ -112,7 +113,7 @@ def _write(out: Path, sizes: FifoSizes, uniform: pa.Table, curve: pa.Table | Non
 
 
 def _plain(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as JSON can say them."""
+    """Rows with values that JSON can represent."""
     rows: list[dict[str, Any]] = table.to_pylist()
     for row in rows:
         if "fifo_depths" in row:
@@ -164,8 +165,8 @@ def _share(value: float | None) -> str:
 
 
 app = workload_app(
-    "Find the least FIFOs that keep a workload about as fast as unbounded ones.\n\nEvery FIFO gets "
-    "a depth of its own. WORKLOAD and its options are those of `stepsim run`.",
+    "Find the smallest FIFOs that keep a workload about as fast as unbounded ones.\n\nEvery FIFO "
+    "gets its own depth. WORKLOAD and its options are those of `stepsim run`.",
     SizeOptions,
     size_choice,
 )

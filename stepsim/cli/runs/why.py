@@ -43,12 +43,14 @@ class WhyOptions:
     ] = None
     path: Annotated[
         bool,
-        typer.Option("--path", metavar="", help="Print the critical path, repeated laps folded."),
+        typer.Option(
+            "--path", metavar="", help="Print the critical path, with repeated iterations folded."
+        ),
     ] = False
     what_if: Annotated[
         bool,
         typer.Option(
-            "--what-if", metavar="", help="Print every change that was tried, and what it brought."
+            "--what-if", metavar="", help="Print every change that was tried, and its effect."
         ),
     ] = False
     json: Json = False
@@ -59,7 +61,7 @@ class WhyOptions:
 
 
 def why_choice(choice: Choice, options: WhyOptions) -> None:
-    """Build and simulate what was chosen, and tell what bounds it."""
+    """Build and simulate the chosen workload, and explain what bounds it."""
     limits = limits_of(options.max_cycles, options.max_seconds)
     if options.out is not None:
         check_output(options.out, ".json")
@@ -112,8 +114,8 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 
 app = workload_app(
-    "Say what bounds a workload, where its cycles go, and what would help.\n\nWhat would help is "
-    "measured by runs with changes. WORKLOAD and its options are those of `stepsim run`.",
+    "Explain what bounds a workload, where its cycles go, and what would help.\n\nWhat would help "
+    "is measured by running it with changes. WORKLOAD and its options are those of `stepsim run`.",
     WhyOptions,
     why_choice,
 )

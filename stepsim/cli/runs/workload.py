@@ -1,4 +1,4 @@
-"""Commands of workloads: one factory makes ``run W`` and ``inspect W`` of a declaration."""
+"""Commands of workloads: one factory makes ``run W`` and ``inspect W`` from a declaration."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SOURCES: Mapping[str, type] = {ROUTING.name: TokenSource, KV_LENGTHS.name: Requ
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the user chose: a workload, its parameters, its traces and the machine, as given."""
+    """The user's choice: a workload, its parameters, its traces and the machine, as given."""
 
     source: Source
     workload: type[Workload]
@@ -46,10 +46,10 @@ class Choice:
     requests: RequestSource | None
     machine: MachineChoice
     fifo_depths: str | None = None
-    """``auto``, or a file with depths of single FIFOs, given in place of one depth for all."""
+    """``auto``, or a file with the depths of FIFOs by name, in place of one depth for all."""
 
     def load_machine(self, config: str | None) -> Machine:
-        """The machine given, else that of the published experiment, else the usual one."""
+        """The given machine, else that of the published experiment, else the default one."""
         return self.machine.load(self._usual_machine(config))
 
     def default_machine(self, config: str | None) -> Machine:
@@ -61,11 +61,11 @@ class Choice:
         return own or self.workload.own_machine or DEFAULT_MACHINE
 
     def read(self, *, required: bool) -> Traces:
-        """The traces that the workload is fed with.
+        """The traces that the workload reads.
 
         Raises
         ------
-        ArgError : one that is ``required`` is not given.
+        ArgError : a ``required`` trace is not given.
         TraceError : a trace cannot be read.
         """
         with self.source.user_code():
@@ -90,7 +90,7 @@ class Choice:
 
         Raises
         ------
-        ArgError : parameters are wrong or do not fit the traces; all problems are told.
+        ArgError : parameters are wrong or do not fit the traces; all problems are reported.
         """
         try:
             with self.source.user_code():
@@ -153,7 +153,7 @@ def command_of(name: str, options: type, perform: Callable[[Choice, Any], None])
 
 
 def _help(workload: type[Workload]) -> str:
-    """The docstring without marks of code, each paragraph on a line of its own."""
+    """The docstring without code marks, with each paragraph on one line."""
     paragraphs = inspect.cleandoc(workload.__doc__ or "").replace("``", "").split("\n\n")
     return "\n\n".join(" ".join(one.split()) for one in paragraphs)
 
@@ -166,7 +166,7 @@ def _refuse_taken(
     for name in offered:
         if name in taken:
             raise WorkloadError(
-                f"{source.text}: parameter {name} has the name of the option {option_name(name)} "
+                f"{source.text}: parameter {name} clashes with the option {option_name(name)} "
                 "of the command line; choose another name"
             )
     stepsim.simulation.parameter_columns(workload)

@@ -19,9 +19,9 @@ else:
 
 
 class WorkloadGroup(TyperGroup):
-    """A group with a command for every workload: ready-made, of a plugin, or of a user's file.
+    """A group with a command for every workload: built-in, from a plugin, or from a user's file.
 
-    Subclasses say what a command does with the choice, and which other options it has.
+    Subclasses define what a command does with the choice, and its other options.
     """
 
     options: type

@@ -39,13 +39,13 @@ def show_against_baseline(
     Raises
     ------
     ArgError, SweepError
-        As of ``stepsim.sweep.compare_baseline`` and of `Gate`.
+        As in ``stepsim.sweep.compare_baseline`` and `Gate`.
     typer.Exit
         There is a regression.
     """
     before, after = folders
     if after is None and baseline is None:
-        raise ArgError("--by within one sweep needs a --baseline, as in --baseline tile=32")
+        raise ArgError("--by: within one sweep, --baseline is needed too, as in --baseline tile=32")
     check_cost_used(metric, cost)
     gate = Gate(metric, fail_above, grouped=True, allow_missing=allow_missing)
     found = stepsim.sweep.compare_baseline(
@@ -97,7 +97,7 @@ def _show_baseline(found: BaselineComparison, columns: list[str], rows: int) -> 
         folding="design",
     )  # fmt: skip
     if len(found.rows) > rows:
-        note(f"{len(found.rows) - rows:,} more; --rows N shows N of them, --json all")
+        note(f"{len(found.rows) - rows:,} more; --rows N shows N rows, --json shows all")
 
 
 def _ratio(value: float | None) -> str:

@@ -18,16 +18,20 @@ from stepsim.errors import ArgError
 def best(
     folder: SweepFolder,
     metric: Annotated[
-        str, typer.Option(help="Metric to judge by: a mean, or a percentile as p95_cycles.")
+        str, typer.Option(help="Metric to judge by: a mean, or a percentile such as p95_cycles.")
     ] = "cycles",
     per: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="One design for each, as layer,step.")
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Also show the best design of each group, for example layer,step.",
+        ),
     ] = None,
     where: Where = None,
     cost: Cost = None,
     json: Json = False,
 ) -> None:
-    """Show the best design of a sweep: per layer or any other columns, and for all runs."""
+    """Show the best design of a sweep for all runs, and per layer or any other columns."""
     columns = column_names(per)
     check_cost_used(metric, cost)
     weights = None if cost is None else stepsim.sweep.parse_weights(cost)
@@ -35,7 +39,7 @@ def best(
     note_missing(folder, stepsim.sweep.count_missing(folder))
     if found.left_out:
         times = counted(found.left_out, "time")
-        note(f"{times} a design was not compared, because it lost runs of a group")
+        note(f"{times} a design was left out of a group, because it lacks runs of the group")
     if json:
         print_json(asdict(found) | {"objective": found.objective._asdict()})
         return
@@ -63,16 +67,16 @@ def best(
 
 
 def check_cost_used(metric: str, cost: str | None) -> None:
-    """Refuse weights for a metric that has no use for them."""
+    """Refuse weights for a metric that does not use them."""
     if cost is not None and stepsim.sweep.parse_objective(metric).metric != stepsim.sweep.COST:
         raise ArgError(
-            f"--cost: the metric is {metric}, which has no use for weights; give --metric cost, or "
+            f"--cost: the metric is {metric}, which does not use weights; give --metric cost, or "
             "leave --cost out"
         )
 
 
 def column_names(text: str | None) -> list[str]:
-    """``layer,step`` as names; none where the option is not given."""
+    """``layer,step`` as names; empty if the option is not given."""
     return [] if text is None else [one.strip() for one in text.split(",")]
 
 

@@ -33,23 +33,26 @@ def compare(
     after: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[B]", help="Folder of another sweep; A if absent, which needs --baseline."
+            metavar="[B]", help="Folder of another sweep. (default: A, which needs --baseline)"
         ),
     ] = None,
     metric: Annotated[
         str,
-        typer.Option(help="Metric to judge by; of designs also a percentile, as p95_cycles."),
+        typer.Option(help="Metric to judge by; for designs also a percentile such as p95_cycles."),
     ] = "cycles",
     rows: Rows = 20,
     baseline: Annotated[
         str | None,
         typer.Option(
-            metavar="AXIS=VALUE,...", help="Compare designs of a sweep with those of these values."
+            metavar="AXIS=VALUE,...",
+            help="Compare designs with the designs that have these values.",
         ),
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="COLUMNS", help="Compare in groups, as of layer,step."),
+        typer.Option(
+            metavar="COLUMNS", help="Compare designs in groups of runs, for example layer,step."
+        ),
     ] = None,
     where: Where = None,
     cost: Cost = None,
@@ -62,7 +65,7 @@ def compare(
     """Compare two sweeps run by run: new failures first, then regressions.
 
     With --baseline or --by, the designs of a sweep are compared with a baseline of the same or of
-    another sweep, paired by their axes and traces, whatever constants the sweeps have. Two runs
+    another sweep. They are paired by their axes and traces; constants may differ. Two runs
     are compared with `stepsim compare`.
     """
     if json and markdown:
@@ -75,7 +78,7 @@ def compare(
             )
     if baseline is not None or by is not None:
         if ensemble:
-            raise ArgError("--ensemble is about the same runs; leave out --baseline and --by")
+            raise ArgError("--ensemble compares sweeps run by run; leave out --baseline and --by")
         show_against_baseline(
             (before, after), metric, baseline, by, where=where, cost=cost, rows=rows, json=json,
             markdown=markdown, fail_above=fail_above, allow_missing=allow_missing,
@@ -90,7 +93,8 @@ def compare(
     known = [change.noise for change in found.changes if change.noise is not None]
     if ensemble and not known:
         raise ArgError(
-            "--ensemble: no run of A and B has one in both; run the sweeps with the key ensemble"
+            "--ensemble: no run has an ensemble in both A and B; run the sweeps with the key "
+            "ensemble"
         )
     note_missing(before, found.missing_before)
     note_missing(after, found.missing_after)
@@ -132,10 +136,10 @@ def compare(
     )
     show_table(["B / A", "A", "B", "run"], listed[:rows], folding="run")
     if len(listed) > rows:
-        note(f"{len(listed) - rows:,} more; --rows N shows N of them, --json all")
+        note(f"{len(listed) - rows:,} more; --rows N shows N rows, --json shows all")
     if known:
         noisy = f"{sum(known):,} of {counted(len(known), 'difference')}"
-        note(f"{noisy} within the spread of the ensembles (p5 to p95 overlap), that is noise")
+        note(f"{noisy} within the spread of the ensembles (p5 to p95 overlap), that is, noise")
     if found.new_failures:
         note(f"to see why they fail: {failures_query(after)}")
     gate.close(regression)

@@ -23,8 +23,8 @@ class _SweepGroup(CommandGroup):
 
 app = typer.Typer(
     cls=_SweepGroup,
-    help="Run the design points of a specification on its traces, or search among them; show, "
-    "compare and query what was written.",
+    help="Run the design points of a specification on its traces or search among them; show, "
+    "compare and query the results.",
     no_args_is_help=True,
 )
 # Without a callback typer would take a group for a single command.

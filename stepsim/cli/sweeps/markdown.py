@@ -70,7 +70,7 @@ def baseline_markdown(found: BaselineComparison, regression: str, rows: int) -> 
     names = ["design", "baseline", "runs", f"baseline's {found.objective.title}", "design's"]
     parts.append(markdown_table([*by, *names, "change", "mean ratio"], shown))
     if len(found.rows) > rows:
-        parts.append(f"{len(found.rows) - rows:,} rows more.")
+        parts.append(f"{len(found.rows) - rows:,} more rows.")
     if missing := absent_designs(found):
         parts.append(f"Not compared: {', '.join(missing)}.")
     if found.unpaired:
@@ -83,7 +83,7 @@ def _verdict(title: str, regression: str) -> str:
 
 
 def _sweep_stalls(folders: tuple[Path, Path], run: str) -> list[StallChange]:
-    """The stalls of one run of both sweeps; none where the units were not kept."""
+    """The stalls of one run in both sweeps; empty if its units were not kept."""
     units = [
         stepsim.sweep.open_table(folder, "units").to_table(filter=ds.field("run") == run)
         for folder in folders

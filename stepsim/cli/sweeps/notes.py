@@ -9,11 +9,11 @@ from stepsim.cli.console import note
 
 
 def note_missing(folder: Path, missing: int) -> None:
-    """Say how many runs are missing, if any are."""
+    """Report the number of missing runs, if any."""
     if missing:
         note(f"{folder}: {counted(missing, 'run')} not done yet; continue the sweep with --resume")
 
 
 def failures_query(folder: Path) -> str:
-    """The command that says why runs failed."""
+    """The command that shows why runs failed."""
     return f'stepsim sweep query {folder} "SELECT design, message FROM failures"'

@@ -1,4 +1,4 @@
-"""``stepsim sweep pareto``: the designs of a sweep that no other one beats."""
+"""``stepsim sweep pareto``: the designs of a sweep that no other design dominates."""
 
 from __future__ import annotations
 
@@ -32,27 +32,28 @@ def pareto(
     where: Where = None,
     cost: Cost = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Plot the design points to this file.")
+        Path | None, typer.Option(metavar="FILE.png", help="Plot the design points into this file.")
     ] = None,
     color: Annotated[
         str | None, typer.Option(metavar="AXIS", help="Color points of the plot by this axis.")
     ] = None,
     marker: Annotated[
-        str | None, typer.Option(metavar="AXIS", help="Shape points of the plot by this axis.")
+        str | None,
+        typer.Option(metavar="AXIS", help="Choose the markers of the plot by this axis."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Show the Pareto-optimal design points of a sweep.
 
     Metrics are means over the runs of a design; p50_cycles, p95_cycles and p99_cycles are
-    percentiles, cost is a sum of weighted columns, and channels or any other number of the design
-    is that number, the smaller the better.
+    percentiles; cost is a weighted sum of columns; channels or any other number of the design
+    is taken as it is, smaller being better.
     """
     if plot is not None:
         check_output(plot)
         stepsim.report.check_picture(plot)
     elif color or marker:
-        raise ArgError("--color and --marker are for pictures; give --plot FILE.png as well")
+        raise ArgError("--color and --marker have an effect only with --plot FILE.png; give it too")
     weights = None if cost is None else stepsim.sweep.parse_weights(cost)
     if cost is not None and not any(name and stepsim.sweep.is_cost(name) for name in (x, y, z)):
         if z is not None:
@@ -107,7 +108,7 @@ def pareto(
         names = {"x": x, "y": y} if z is None else {"x": x, "y": y, "z": z}
         print_json({**names, **asdict(costs)})
         return
-    # With a condition, the runs that satisfy it stand beside those that are compared.
+    # With a condition, a column shows how many runs satisfy it.
     if where is None:
         lost = ["lost"] if any(c.lost for c in costs) else []
     else:
@@ -143,7 +144,7 @@ def pareto(
 def _judged_by(
     values: Sequence[float | None], statistics: Sequence[Statistics], spread: Sequence[bool]
 ) -> list[str]:
-    """What a design is judged by, with its percentiles where ``spread`` says so."""
+    """The metrics that a design is judged by, with percentiles if ``spread`` is set."""
     found = []
     for value, own, several in zip(values, statistics, spread, strict=False):
         found.append(number(value or 0.0))

@@ -1,4 +1,4 @@
-"""``stepsim sweep query``: the tables of a sweep by SQL."""
+"""``stepsim sweep query``: query the tables of a sweep with SQL."""
 
 from __future__ import annotations
 

@@ -51,13 +51,13 @@ def run(
 
 @contextmanager
 def end_told(out: Path | None) -> Iterator[None]:
-    """Say on stderr that a signal ended what writes into ``out``, with its exit code.
+    """Report on stderr that a signal ended the command, and exit with its code.
 
     Raises
     ------
     typer.Exit : a signal ended it.
     """
-    # What is told of the first signal is not interrupted by a second one.
+    # A second signal must not interrupt the report of the first.
     with stepsim.sweep.ended_by_signals() as ending:
         try:
             yield
@@ -72,7 +72,7 @@ def end_told(out: Path | None) -> Iterator[None]:
 
 
 def _tell_end(how: str, out: Path | None) -> None:
-    """Say on stderr that a sweep ended early, and what is kept."""
+    """Report on stderr that a sweep ended early, and what is kept."""
     kept = ""
     if out is not None and (out / "sweep.json").exists():
         kept = f"; what was finished is kept, continue with --resume --out {out}"
@@ -91,12 +91,12 @@ def _run(
     resume: bool,
     json: bool,
 ) -> None:
-    """What the command does, into ``out``; without it only the plan and the estimate."""
+    """Run the sweep into ``out``; without it, only plan and estimate."""
     with Heartbeat() as heartbeat:
         heartbeat.phase("reading the specification and the traces")
         plan = stepsim.sweep.plan_sweep(spec)
         left = plan.runs if out is None else stepsim.sweep.runs_left(plan, out, resume=resume)
-        heartbeat.phase("trying a few runs to estimate the time")
+        heartbeat.phase("timing a few runs for an estimate")
         estimate = stepsim.sweep.estimate_seconds(plan, jobs) * left / plan.runs if left else 0.0
     _note_plan(plan, left, estimate, jobs if address is None else None)
     if out is None:
@@ -131,7 +131,7 @@ def _note_plan(plan: Plan, left: int, estimate: float, jobs: int | None) -> None
     bad = plan.unreadable
     unusable = f" ({len(bad):,} of them cannot be used)" if bad else ""
     done = "" if left == plan.runs else f"{left:,} of them left to do, "
-    workers = "of computing" if jobs is None else f"with {jobs} worker{'s' if jobs > 1 else ''}"
+    workers = "of compute time" if jobs is None else f"with {jobs} worker{'s' if jobs > 1 else ''}"
     note(
         f"{plan.size}{unusable}; {done}about {estimate:.0f} s {workers}"
         f"{stepsim.sweep.listing(bad, _SHOWN_FAILURES)}"
@@ -160,7 +160,7 @@ def _show_summary(summary: SweepSummary, out: Path, left: int) -> None:
     ends = f"{well:,} succeeded, {summary.failures:,} failed" + (f", {left:,} left" if left else "")
     before = "" if summary.computed == summary.runs else ", the others earlier"
     show(
-        f"{summary.runs:,} runs: {ends}" + (f" (table failures):{kinds}" if kinds else ""),
+        f"{summary.runs:,} runs: {ends}" + (f" (in the table failures):{kinds}" if kinds else ""),
         f"{summary.computed:,} runs computed in {summary.seconds:.1f} s{before}",
         f"results in {out}",
     )
@@ -168,8 +168,8 @@ def _show_summary(summary: SweepSummary, out: Path, left: int) -> None:
         note(f"to see the reasons: {failures_query(out)}")
     if summary.damaged:
         note(
-            f"{len(summary.damaged):,} chunks of an earlier start were damaged and ran again; "
+            f"{len(summary.damaged):,} chunks of an earlier start were damaged and were run again; "
             f"check the disk:{stepsim.sweep.listing(summary.damaged, _SHOWN_FAILURES)}"
         )
     if lost:
-        note(f"{len(lost)} chunks killed their worker every time; try --resume:{unfinished}")
+        note(f"{len(lost)} chunks killed their worker in every attempt; try --resume:{unfinished}")

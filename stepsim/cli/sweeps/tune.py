@@ -80,13 +80,13 @@ def _show(found: Tuning, out: Path) -> None:
     if found.unfinished:
         lost = [f"chunk {key}: {why}" for key, why in found.unfinished.items()]
         note(
-            f"{len(lost)} chunks killed their worker every time; try --resume:"
+            f"{len(lost)} chunks killed their worker in every attempt; try --resume:"
             f"{stepsim.sweep.listing(lost)}"
         )
 
 
 def show_front(front: Sequence[Trial], objectives: Sequence[str]) -> None:
-    """A line for all designs with the same costs: they differ in what has no effect."""
+    """A line for all designs with the same costs: their differences have no effect."""
     same: dict[tuple[float, ...], list[Trial]] = {}
     for trial in front:
         same.setdefault(tuple(trial.values[name] for name in objectives), []).append(trial)

@@ -29,11 +29,15 @@ else:
 _QUIET_SECONDS = 2.0
 _LOG_SECONDS = 5.0
 
-Experts = Annotated[int | None, typer.Option(help="Number of experts, if no --model is given.")]
-TopK = Annotated[int | None, typer.Option("--k", help="Experts per token, if no --model is given.")]
-Layers = Annotated[int | None, typer.Option(help="Layers of the model; sglang may need it.")]
+Experts = Annotated[int | None, typer.Option(help="Number of experts, if --model is not given.")]
+TopK = Annotated[
+    int | None, typer.Option("--k", help="Experts per token, if --model is not given.")
+]
+Layers = Annotated[
+    int | None, typer.Option(help="Number of layers of the model; the format sglang may need it.")
+]
 Column = Annotated[
-    str | None, typer.Option(help="Column to read in Parquet, or of lengths in CSV.")
+    str | None, typer.Option(help="Column to read: of a Parquet file, or of lengths in a CSV file.")
 ]
 DropMissing = Annotated[
     bool,
@@ -117,7 +121,7 @@ def router_of(
 
     Raises
     ------
-    ArgError : both a model and one of these numbers are given, and differ.
+    ArgError : a model and one of these numbers are given, and contradict each other.
     """
     if model is None:
         return experts, k
@@ -149,7 +153,7 @@ def progress(what: str) -> Iterator[Callable[[ImportProgress], None]]:
 
 
 class _Lines:
-    """Says how far it is when two seconds have passed, and then every five."""
+    """Reports progress after two seconds, and then every five."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -1,4 +1,4 @@
-"""``stepsim trace info`` and ``plot``: what a trace holds, in words and as a picture."""
+"""``stepsim trace info`` and ``plot``: the content of a trace, in words and as a picture."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def plot(
     reading: TraceReading,
     out: Annotated[Path, typer.Option(help="PNG, SVG or PDF file to write.")],
     title: Annotated[
-        str | None, typer.Option(help="Title of the plot; by default the file name.")
+        str | None, typer.Option(help="Title of the plot. (default: the file name)")
     ] = None,
 ) -> None:
     """Plot the expert loads or the request lengths."""

@@ -1,4 +1,4 @@
-"""Reading what ``stepsim trace info`` and ``plot`` show: a trace of any format."""
+"""Reading a trace of any format for ``stepsim trace info`` and ``plot``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_LOADS = 1 << 22
 
 @dataclass(frozen=True)
 class TraceReading:
-    """What to read, and what the caller knows about it; the fields are the options."""
+    """The trace to read, and what the caller knows about it; the fields are the options."""
 
     file: Annotated[
         Path, typer.Argument(help="A trace of any format that import reads, or a data set.")
@@ -61,14 +61,14 @@ class TraceReading:
 
     @cached_property
     def holds_requests(self) -> bool:
-        """Whether it is a trace of requests; else it is one of expert routing.
+        """Whether it is a trace of requests rather than of expert routing.
 
         Raises
         ------
-        ArgError : an option does not go with the format.
+        ArgError : an option has no effect on traces of the format.
         """
         found = stepsim.trace_io.trace_formats().get(self.kind)
-        if found is None:  # the reading says so
+        if found is None:  # reading reports it
             return False
         stepsim.trace_io.check_options(found, self.file, vars(self))
         return found.holds == "requests"
@@ -79,7 +79,7 @@ class TraceReading:
 
     @cached_property
     def known_experts(self) -> int | None:
-        """Experts of the model: as given, or as the file says."""
+        """Experts of the model: as given, or as the file states."""
         experts, _ = router_of(self.model, self.experts, self.k)
         noted = stepsim.trace_io.read_origin(self.file).get("experts")
         return noted if experts is None and isinstance(noted, int) and noted > 0 else experts
@@ -108,7 +108,7 @@ class TraceReading:
             steps=None if self.step is None else [self.step],
         )
         rows = sum(part.tokens for part in parts)
-        # Of none, the summary says what there is instead.
+        # If nothing matches, the summary reports what the trace has.
         if not parts or len(parts) > _MAX_TABLES or rows > _MAX_ROWS:
             return None
         tables = [part.read() for part in parts]
@@ -116,7 +116,7 @@ class TraceReading:
         return tables if len(tables) * experts <= _MAX_LOADS else None
 
     def summary(self, tables: list[RoutingTable] | None = None) -> RoutingSummary:
-        """The loads of the experts, of ``tables`` if they were read already."""
+        """The loads of the experts, from ``tables`` if they were read already."""
         experts, k = self.known_experts, router_of(self.model, self.experts, self.k)[1]
         if tables is not None:
             counter = stepsim.trace_io.RoutingCounter(experts)
@@ -141,12 +141,12 @@ class TraceReading:
         return found if experts is not None else _with_idle_experts(found)
 
     def experts_are_guessed(self, summary: RoutingSummary) -> bool:
-        """Whether nothing but the highest id tells the number of experts."""
+        """Whether the number of experts can only be derived from the highest id."""
         return self.known_experts is None and _experts_of_rows(summary) is None
 
 
 def _with_idle_experts(summary: RoutingSummary) -> RoutingSummary:
-    """With as many experts as the model has that the rows name."""
+    """The trace with the number of experts of the model that its rows name."""
     experts = _experts_of_rows(summary)
     return summary if experts is None else summary.with_experts(experts)
 

@@ -37,15 +37,18 @@ def select(
     count: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Windows per class or deviation; no two share a request. (default: 3)"
+            metavar="N", help="Windows per class or deviation, without overlap. (default: 3)"
         ),
     ] = None,
     requests: Annotated[
-        int, typer.Option(help="Requests to use from the start; 0 uses all.")
+        int, typer.Option(help="Number of requests to use, from the start; 0 uses all.")
     ] = 5000,
     stride: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Requests between the starts of two windows. (default: 2)"),
+        typer.Option(
+            metavar="N",
+            help="Distance between the starts of two windows, in requests. (default: 2)",
+        ),
     ] = None,
     share: Annotated[
         float | None,
@@ -55,15 +58,16 @@ def select(
         list[int] | None,
         typer.Option(
             metavar="FIRST",
-            help="Select the window that begins with this request, counted from 1, and no classes; "
-            "repeatable.",
+            help="Instead of classes, select the window that begins with this request, counted "
+            "from 1; repeatable.",
         ),
     ] = None,
     near: Annotated[
         list[float] | None,
         typer.Option(
             metavar="STDEV",
-            help="Select the --count windows of the nearest deviation, and no classes; repeatable.",
+            help="Instead of classes, select the --count windows of the nearest deviation; "
+            "repeatable.",
         ),
     ] = None,
     format: FormatName = None,
@@ -125,10 +129,14 @@ def replay(
     batch: Annotated[int, typer.Option(help="Maximum batch size in requests.")],
     step_seconds: Annotated[
         float | None,
-        typer.Option(help="Duration of a step; without it, all requests wait from the start."),
+        typer.Option(
+            help="Duration of a step; without it, all requests are waiting from the start."
+        ),
     ] = None,
-    requests: Annotated[int, typer.Option(help="Requests to use from the start; 0 uses all.")] = 0,
-    every: Annotated[int, typer.Option(help="Keep one of every N steps.")] = 1,
+    requests: Annotated[
+        int, typer.Option(help="Number of requests to use, from the start; 0 uses all.")
+    ] = 0,
+    every: Annotated[int, typer.Option(help="Keep every N-th step.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Parquet file to write the steps to.")] = None,
     json: Json = False,
 ) -> None:
@@ -168,7 +176,7 @@ def replay(
             stream.write(stepsim.trace_io.replay_rows(block))
             if not totals["steps"]:
                 raise TraceError(
-                    f"{file}: no request generates a token, expected some that do; there are no "
+                    f"{file}: expected requests that generate tokens, found none; there are no "
                     "steps to write"
                 )
     count = max(1, totals["steps"])
@@ -227,7 +235,7 @@ def _asked_for(
     stride: int,
     count: int,
 ) -> list[tuple[str, Window]]:
-    """The windows that begin where it is said, then those near the deviations that are said."""
+    """The windows that begin at the given requests, then those nearest to the given deviations."""
     chosen = [("at", stepsim.trace_io.window_at(lengths, size, first)) for first in at]
     if near:
         windows = stepsim.trace_io.window_stdevs(lengths[:requests], size, stride=stride)
@@ -264,11 +272,11 @@ def _write_windows(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
-            f"{folder}: cannot be made ({error.strerror}); check that it is a folder, or name "
-            "one that can be"
+            f"{folder}: cannot be created ({error.strerror}); check that it is a folder, or name "
+            "another one"
         ) from error
     for window in windows:
-        # An open file, since NumPy ends names of its own with .npy.
+        # An open file, since NumPy would append .npy to other names.
         with replacing(folder / f"{window.name(prefix)}.npy") as (part,), part.open("wb") as file:
             np.save(file, window.lengths(lengths))
     note(f"wrote {len(windows)} files to {folder}")

@@ -55,12 +55,12 @@ def routing_lines(summary: RoutingSummary) -> list[str]:
 
 
 def load_chart(layer: LayerLoad) -> list[str]:
-    """Loads as columns, one per expert, in bands of 64 experts."""
+    """Loads as columns of blocks, one per expert, in bands of 64 experts."""
     top = max(1, layer.max)
     lines = []
     for first in range(0, len(layer.counts), _CHART_WIDTH):
         band = [int(load) for load in layer.counts[first : first + _CHART_WIDTH]]
-        # Every expert with load shows at least the lowest block.
+        # An expert with any load shows at least the lowest block.
         levels = [
             0 if load == 0 else max(1, round(8 * _CHART_HEIGHT * load / top)) for load in band
         ]
@@ -180,7 +180,7 @@ def request_lines(trace: RequestTrace) -> list[str]:
             f"standard deviation {stdev}, sum {spread['sum']}"
         )
     if trace.prefix_hashes is not None:
-        lines.append("with hashes of the prompts' blocks")
+        lines.append("prompt blocks: with hashes")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""``stepsim trace``: look at traces, convert them, choose from them, and make synthetic ones."""
+"""``stepsim trace``: inspect, convert and select traces, and generate synthetic ones."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ app.command()(replay)
 def synth(
     out: Annotated[Path, typer.Option(help="Parquet file to write.")],
     model: OptionalModel = None,
-    tokens: Annotated[int, typer.Option(help="Tokens of each layer and step.")] = 64,
-    experts: Annotated[int | None, typer.Option(help="Experts, if no --model is given.")] = None,
+    tokens: Annotated[int, typer.Option(help="Number of tokens of each layer and step.")] = 64,
+    experts: Annotated[
+        int | None, typer.Option(help="Number of experts, if --model is not given.")
+    ] = None,
     k: Annotated[
-        int | None, typer.Option("--k", help="Experts per token, if no --model is given.")
+        int | None, typer.Option("--k", help="Experts per token, if --model is not given.")
     ] = None,
     skew: Annotated[
-        float, typer.Option(help="Zipf exponent of the experts' popularity; 0 is uniform.")
+        float, typer.Option(help="Zipf exponent of the popularity of experts; 0 is uniform.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same trace.")] = 0,
     layers: Annotated[int, typer.Option(help="Number of layers.")] = 1,

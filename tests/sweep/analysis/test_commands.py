@@ -90,20 +90,20 @@ def test_designs_against_a_baseline_in_groups(done: Path, cli: Cli) -> None:
     shown = cli("sweep", "compare", done, *options, "--rows", "3")
     assert shown.code == 0
     assert shown.out.count("tile=dynamic") == 3
-    assert "9 more; --rows N shows N of them" in shown.err
+    assert "9 more; --rows N shows N rows" in shown.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--by", "layer"], "--by within one sweep needs a --baseline"),
+        (["--by", "layer"], "--by: within one sweep, --baseline is needed"),
         (["--baseline", "tile=4"], "there are tile = 2, dynamic"),
-        (["--baseline", "tile"], "expected values as tile=32,channels=16, found 'tile'"),
+        (["--baseline", "tile"], "expected values such as tile=32,channels=16, found 'tile'"),
         (["--baseline", "tile=2", "--by", "layr"], "layr"),
         (["--baseline", "tile=2", "--fail-above", "1"], "expected a percentage such as 1%"),
         (
             ["--baseline", "tile=2", "--fail-above", "1%", "--metric", "tokens"],
-            "it is not known which values of tokens are better",
+            "it is unknown which values of tokens are better",
         ),
         (["--where", "tile == 2"], "--where and --cost compare designs"),
     ],
