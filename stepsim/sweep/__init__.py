@@ -1,4 +1,4 @@
-"""Many runs: described, executed, kept, compared."""
+"""Sweeps of many runs: their specification, execution, storage and analysis."""
 
 from stepsim.deferred import door
 

@@ -351,7 +351,7 @@ def test_chunks_that_were_lost_or_damaged_are_reported(
         (["sweep", "run", "absent.yaml", "--dry-run"], "cannot be read"),
         (
             ["sweep", "run", "{spec}", "--out", "{spec}.out", "--address", "x:1"],
-            "local backend has none",
+            "local backend takes none",
         ),
         (["sweep", "run", "{spec}", "--dry-run", "--jobs", "0"], "--jobs"),
         (["sweep", "run", "{spec}", "--out", "{spec}.out", "--jobs", "-1"], "--jobs"),

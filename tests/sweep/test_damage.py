@@ -329,7 +329,7 @@ def test_what_cannot_be_read_is_not_called_damaged(
     if path.is_dir():
         (path,) = path.rglob("part.parquet")
     before = {one: one.read_bytes() for one in every_file(folder)}
-    message = re.escape(f"{path}: cannot be read ({os.strerror(number)}), so nobody can tell")
+    message = re.escape(f"{path}: cannot be read ({os.strerror(number)}), so it is unknown")
     with unreadable(path, number):
         looks = [lambda: run_sweep(tiny(), folder, resume=True)]
         looks += [lambda: open_table(folder, "failures" if "failures" in name else "runs")]
@@ -361,7 +361,7 @@ def test_a_sweep_without_digests_is_not_believed(half: Path, tmp_path: Path) -> 
     folder = tmp_path / "out"
     shutil.copytree(half, folder)
     (folder / "digests.jsonl").unlink()
-    message = f"{folder}: has no digests.jsonl, without which nobody can tell"
+    message = f"{folder}: has no digests.jsonl, without which it is unknown"
     assert_all_name(folder, message, readers=6)
     with pytest.raises(SweepError, match=re.escape(message)):
         run_sweep(tiny(), folder, resume=True)

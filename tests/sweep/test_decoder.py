@@ -166,7 +166,7 @@ def test_traces_that_do_not_fit_each_other(files: Path) -> None:
     text = message(spec(files, lengths=lengths, pairs="all"))
     assert (
         "pairs: routing.parquet layer 0 step 1 has 8 tokens, kv.npy 24 requests, expected one "
-        "token for each request; take windows" in text
+        "token for each request; select windows" in text
     )
     steps = {"files": [str(files / "steps.parquet")], "steps": [1, 3]}
     text = message(spec(files, lengths=steps))
@@ -174,13 +174,13 @@ def test_traces_that_do_not_fit_each_other(files: Path) -> None:
     one = {"files": [str(files / "routing.parquet")], "layers": [0]}
     text = message(spec(files, traces=one, lengths=steps))
     assert "pairs: routing.parquet layer 0 step 2 has no lengths of its step; select" in text
-    assert "lengths.windows: of how many tokens is not known" in message(
+    assert "lengths.windows: the number of tokens per window is missing" in message(
         spec(files, lengths={**steps, "windows": "all"})
     )
     text = message(spec(files, lengths={"synthetic": {"tokens": 8, "seed": 1}}))
     assert "lengths: cache lengths are read from files; synthetic and layers are for" in text
     text = message({**spec(files), "workload": "moe", "pairs": None})
-    assert "lengths: is for workloads with two traces; remove the key" in text
+    assert "lengths: applies only to workloads with two traces; remove the key" in text
 
 
 def test_steps_of_lengths_that_cannot_be_read(files: Path) -> None:

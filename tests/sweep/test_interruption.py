@@ -103,7 +103,7 @@ def test_a_finished_sweep_is_not_run_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"address": "tcp://127.0.0.1:1"}, "the local backend has none"),
+        ({"address": "tcp://127.0.0.1:1"}, "the local backend takes none"),
         ({"backend": "slurm"}, "unknown backend 'slurm'; known are local, dask, ray"),
         ({"jobs": 0}, "jobs is 0; expected at least 1"),
     ],

@@ -253,7 +253,7 @@ def test_what_looks_at_sweeps(done: Path, folder: Path, capsys: pytest.CaptureFi
                 "workload": "gemm.py:loads", "grid": {}, "parameters": {},
                 "traces": {"synthetic": {"tokens": 4, "seed": 1}},
             },
-            "traces.synthetic: this workload does not say how many experts it has; give files",
+            "traces.synthetic: this workload does not state its number of experts; give files",
         ),
     ],
 )  # fmt: skip
@@ -361,7 +361,7 @@ def test_values_of_classes_of_the_file_reach_workers(folder: Path) -> None:
     assert [(row["tile"], row["other"]) for row in rows] == [
         ("16 rows", "8 rows"), ("32 rows", "8 rows")
     ]  # fmt: skip
-    with pytest.raises(StepSimError, match=r"tile: class Nameless has no text of its own, "):
+    with pytest.raises(StepSimError, match=r"tile: class Nameless has no text by which"):
         plan_sweep(written(folder, workload="gemm.py:Bare", parameters={}, grid={"tile": [16]}))
 
 

@@ -222,7 +222,7 @@ def test_another_digest_of_the_manifest_is_written_again(half: Path) -> None:
     size, sha256 = line["files"]["sweep.json"]
     line["files"]["sweep.json"] = [size, sha256[::-1]]
     digests.write_text(json.dumps(line) + "\n" + rest)
-    with pytest.raises(SweepError, match="goes on if only the digest is damaged"):
+    with pytest.raises(SweepError, match="works if only the digest is damaged"):
         open_table(half)
     finish(half)
     assert open_table(half).count_rows() == RUNS
@@ -234,7 +234,7 @@ def test_a_damaged_digest_of_a_design_point_is_told_from_a_damaged_file(whole: P
     for look in (open_table, finish):
         with pytest.raises(SweepError, match="cannot be checked, because line 3 is") as caught:
             look(whole)
-        assert "put back digests.jsonl, or delete " in str(caught.value)
+        assert "restore digests.jsonl, or delete " in str(caught.value)
     before = rows_of(whole)
     path.unlink()
     finish(whole)

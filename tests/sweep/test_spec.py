@@ -78,7 +78,7 @@ def drawn(tokens: int = 12, **changes: int) -> dict[str, Any]:
         (
             {"grid": {}, "points": [{"tile": 4}, {"tile": 4, "fifo_depth": 2}]},
             "design point 1 (tile=4, fifo_depth=2): is the same as design point 0 (tile=4) once "
-            "defaults are filled in; take one of them out",
+            "defaults are filled in; remove one of them",
         ),
         (
             {"grid": {"tile": [4], "machine.hbm.channels": [32]}, "points": [{"tile": 4}]},
@@ -215,7 +215,7 @@ def test_selection_of_traces(tmp_path: Path) -> None:
     assert sample != labels(sample=5, seed=4)
     with pytest.raises(SweepError, match=r"the sources hold layers 0\.\.2 and steps 0\.\.3"):
         labels(layers=[3])
-    with pytest.raises(SweepError, match="13 traces wanted, but only 12 are selected"):
+    with pytest.raises(SweepError, match="13 traces requested, but only 12 are selected"):
         labels(sample=13)
 
 
@@ -330,7 +330,7 @@ MANY = range(1, 10**5 + 1)
         ({"traces": drawn(layers=10**5, steps=10**5)}, "10,000,000,000 tables, expected at most"),
         ({"traces": drawn(tokens=2**40)}, r"traces.synthetic.tokens: .* 2 for each of 1,099,511"),
         ({"traces": drawn(10**8, layers=10**3)}, "traces.synthetic: 600,000,000,000 choices"),
-        ({"traces": drawn() | {"sample": 10**9}}, "traces.sample: 1000000000 traces wanted, but"),
+        ({"traces": drawn() | {"sample": 10**9}}, "traces.sample: 1000000000 traces requested"),
         ({"traces": drawn(10**6) | {"windows": "all", "tokens": 1}}, "6,000,000 traces are sel"),
     ],
 )
@@ -449,7 +449,7 @@ def test_other_workloads(tmp_path: Path) -> None:
         {**attention, "grid": {"max_length": [32]}}
     )
     assert "for routing" in message({**attention, "traces": {**files, "layers": [1]}})
-    assert "traces.files: no file; give at least one" in message({**attention, "traces": {}})
+    assert "traces.files: expected at least one file" in message({**attention, "traces": {}})
     swiglu = {"batch": 8, "hidden": 16, "intermediate": 32, "tile_inter": 8}
     spec = {"workload": "swiglu", "parameters": swiglu, "grid": {"tile": [4, 8]}}
     assert plan_sweep(spec).runs == 2

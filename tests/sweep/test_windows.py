@@ -144,8 +144,8 @@ def test_a_trace_that_cannot_be_read_again_travels_with_its_error(failure: Excep
     trace = traces_module.Trace("r.npy", 0, 2, "1d", None, window=1, load=Failing(failure))
     sent = pickle.loads(pickle.dumps(trace))
     assert (sent.data, sent.load, sent.identity) == (None, None, "1d")
-    assert sent.error.startswith("r.npy layer 0 step 2 window 1: cannot be read any more")
-    assert f"({failure}); put the file back" in sent.error
+    assert sent.error.startswith("r.npy layer 0 step 2 window 1: can no longer be read")
+    assert f"({failure}), although it could" in sent.error
 
 
 class Failing:
@@ -172,31 +172,31 @@ def test_a_file_that_goes_away_costs_its_runs_only(
     assert (summary.simulated, summary.errors) == (1, {"TraceError": 1})
     (row,) = open_table(tmp_path / "out", "failures").to_table().to_pylist()
     assert (row["stage"], row["trace"]) == ("trace", "b.npy")
-    assert row["message"].startswith("b.npy: cannot be read any more since the sweep was planned (")
+    assert row["message"].startswith("b.npy: can no longer be read (")
 
 
 @pytest.mark.parametrize(
     ("selection", "expected"),
     [
-        ({"windows": "all"}, "traces.windows: of how many tokens is not known; give tokens as"),
+        ({"windows": "all"}, "traces.windows: the number of tokens per window is missing"),
         (
             {"tokens": 8, "windows": [0, 3]},
             "layer 0 step 0 has 30 tokens, which makes windows 0..2 of 8, but window 3 is asked",
         ),
         ({"tokens": 8, "windows": 4}, "makes windows 0..2 of 8, but window 3 is asked for"),
         ({"tokens": 31, "windows": [0]}, "fewer than the batch of 31 asked for; choose"),
-        ({"tokens": 31, "windows": "all"}, "nothing has 31 rows, the longest has 30; choose"),
+        ({"tokens": 31, "windows": "all"}, "no batch has 31 rows, the longest has 30; choose"),
         ({"tokens": 8, "windows": [1, 1]}, "traces.windows: holds a window twice"),
         ({"tokens": 8, "windows": []}, "traces.windows: expected 'all', the first N from 1"),
         ({"tokens": 8, "windows": [-1]}, "or a list of numbers from 0, found the list [-1]"),
         ({"tokens": 8, "windows": 0}, "traces.windows: expected 'all', the first N from 1"),
         ({"tokens": 8, "windows": "every"}, "or a list of numbers from 0, found the text 'every'"),
-        ({"tokens": 8, "windows": 3, "sample": 19}, "19 traces wanted, but only 18 are selected"),
-        ({"column": "x"}, "traces.column: is for files of lengths; remove it"),
+        ({"tokens": 8, "windows": 3, "sample": 19}, "19 traces requested, but only 18"),
+        ({"column": "x"}, "traces.column: applies only to files of lengths; remove it"),
         (
             {"layers": [3]},
             "traces.layers: no source holds layer 3; the sources hold layers 0..2 and steps 0..1; "
-            "choose of these",
+            "choose among these",
         ),
         ({"layers": [1, 4, 9]}, "traces.layers: no source holds layer 4, 9; the sources hold"),
         ({"layers": [1], "steps": [0, 77]}, "traces.steps: no source holds step 77; the sources"),
@@ -277,7 +277,7 @@ def test_steps_of_a_replay(requests: RequestTrace, tmp_path: Path) -> None:
     assert {trace.step for trace in drawn} == {2, 5}
     assert [trace.rows for trace in drawn] == [8] * 3
     assert message({**ATTENTION, "traces": {"files": [str(path)], "steps": [2, 999, 1000]}}) == (
-        "sweep, traces.steps: no file holds step 999..1000; there are steps 0..22, choose of these"
+        "sweep, traces.steps: no file holds step 999..1000; found steps 0..22; choose among these"
     )
 
 
@@ -299,7 +299,7 @@ def test_batches_of_one_size(requests: RequestTrace, tmp_path: Path) -> None:
     smaller = next(trace for trace in plan(tokens=8).traces if trace.error)
     assert smaller.error.startswith(f"steps.parquet: step {smaller.step} has ")
     assert smaller.error.endswith(
-        " requests, expected 8 as traces.tokens says; leave smaller ones out with "
+        " requests, expected 8 by traces.tokens; leave smaller ones out with "
         "traces.min_tokens, or add traces.windows to run 8 each"
     )
     assert "traces.min_tokens: no batch has 9 rows, the longest has 8; choose a smaller" in message(

@@ -278,7 +278,7 @@ def test_a_worker_that_never_starts_is_done_without(
     (record,) = caplog.records
     text = record.getMessage()
     assert text.startswith(f"local: {reason}")
-    assert text.endswith(f"; going on with {left} of 3 workers")
+    assert text.endswith(f"; continuing with {left} of 3 workers")
     assert_as_undisturbed(folder)
 
 

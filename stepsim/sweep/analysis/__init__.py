@@ -1,4 +1,4 @@
-"""Finished sweeps, and what is finished of others: tables, Pareto fronts, comparisons."""
+"""Analysis of the finished runs of sweeps: tables, Pareto fronts, comparisons."""
 
 from stepsim.sweep.analysis.baseline import (
     AgainstBaseline,

@@ -25,11 +25,11 @@ class AgainstBaseline:
     ----------
     group : values of the columns by which runs are grouped.
     label, baseline : the designs.
-    runs : traces of both.
-    before, after : statistics of the metric, of the baseline and of the design.
-    ratio : design / baseline: of a mean the geometric mean of the ratios trace by trace, of a
+    runs : number of traces that both finished.
+    before, after : statistics of the metric over the runs of the baseline and of the design.
+    ratio : design / baseline: for a mean the geometric mean of the ratios trace by trace, for a
         percentile the ratio of the percentiles; None where a value is 0.
-    worst, least : the worst and the best of the ratios trace by trace, the largest and the
+    worst, least : the worst and the best of the ratios trace by trace: the largest and the
         smallest unless larger values are better.
     """
 
@@ -52,10 +52,10 @@ class BaselineComparison:
     ----------
     differing : constants that differ between the sweeps, as ``fifo_depth: 4 in A, 8 in B``.
     unpaired : labels of designs for which there is no baseline.
-    newly_failing : labels and errors of runs that failed and that the baseline finished.
-    lost : labels of baselines that no design of the other sweep has, whether it failed or not.
+    newly_failing : labels and errors of runs that failed although the baseline finished them.
+    lost : labels of baselines without a design in the other sweep, not even a failed one.
     lost_runs : runs that a baseline finished and that its design neither finished nor failed.
-    missing : runs of the sweep with the designs that are not there yet.
+    missing : runs of the sweep with the designs that are not done yet.
     """
 
     objective: Objective
@@ -72,7 +72,7 @@ class BaselineComparison:
         return self.objective.metric
 
     def judged(self, row: AgainstBaseline) -> tuple[float, float]:
-        """The baseline and the design by the statistic that was asked for."""
+        """The baseline and the design by the chosen statistic."""
         statistic = self.objective.statistic
         return row.before.of(statistic), row.after.of(statistic)
 
@@ -89,7 +89,9 @@ def parse_assignments(text: str) -> dict[str, str]:
     for part in text.split(","):
         name, equals, value = (one.strip() for one in part.partition("="))
         if not (name and equals and value) or name in found:
-            raise ArgError(f"--baseline: expected values as tile=32,channels=16, found '{part}'")
+            raise ArgError(
+                f"--baseline: expected values such as tile=32,channels=16, found '{part}'"
+            )
         found[name] = value
     return found
 
@@ -110,10 +112,10 @@ def compare_baseline(
     ----------
     before : folder with the baselines.
     after : folder with the designs, ``before`` if absent. Values that are constant in each of the
-        sweeps may differ; those that do are told.
+        sweeps may differ; those that do are reported.
     baseline : values of axes by name, as text; empty to pair designs by their axes alone.
-    by : columns by which runs are grouped, as layer and step.
-    where, weights : as of :func:`design_costs`.
+    by : columns by which runs are grouped, such as layer and step.
+    where, weights : as in :func:`design_costs`.
 
     Raises
     ------
@@ -146,8 +148,8 @@ def compare_baseline(
         if len(found) > 1:
             texts = ", ".join(f"'{first.labels[one]}'" for one in found[:3])
             raise SweepError(
-                f"{before}: {len(found)} designs may be the baseline of '{second.labels[point]}' "
-                f"({texts}); give more values with --baseline"
+                f"{before}: {len(found)} designs match as the baseline of '{second.labels[point]}' "
+                f"({texts}), expected one; give more values with --baseline"
             )
         if found:
             pairs.append((found[0], point))
@@ -199,7 +201,9 @@ def _chosen(frame: Frame, baseline: Mapping[str, str]) -> list[int]:
         }
         raise SweepError(
             f"{frame.folder}: no design has {', '.join(f'{k}={v}' for k, v in wanted.items())}; "
-            + "; ".join(f"there are {name} = {', '.join(texts)}" for name, texts in there.items())
+            + "; ".join(
+                f"the values found are {name} = {', '.join(texts)}" for name, texts in there.items()
+            )
         )
     return found
 
@@ -260,14 +264,14 @@ def _newly_failing(
     paired: Sequence[str],
     where: str | None,
 ) -> tuple[tuple[str, str], ...]:
-    """Runs that failed where their baseline finished the trace."""
+    """Runs that failed although their baseline finished the trace."""
     found = []
     for run in read_failed(folder):
         if where is not None:
-            # Of which kinds columns are was checked with the runs that succeeded.
+            # The kinds of columns were checked with the runs that succeeded.
             known = dict.fromkeys([*run.values, *MEASURES], frozenset[Kind]())
             condition = parse_condition(where).resolved(known)
-            # A run that failed has no metrics, so that nobody knows what these would be.
+            # A failed run has no metrics, so conditions on them cannot be evaluated.
             if run.values.keys() >= set(condition.names) and not condition.holds(run.values):
                 continue
         bases = index.get(_key(run.values, paired), ())
@@ -277,7 +281,7 @@ def _newly_failing(
 
 
 def _is_shared(name: str, first: Frame, second: Frame) -> bool:
-    """Whether designs are paired by an axis: constants may differ between the sweeps."""
+    """Whether designs are paired by a name; constants, which may differ, do not pair them."""
     return name in first.varying or (name in second.varying and name in first.axes)
 
 

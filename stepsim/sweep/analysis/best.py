@@ -22,13 +22,13 @@ class BestOfGroup:
     ----------
     group : values of the columns, by name; empty for all runs together.
     point, label : the design.
-    statistics : of the metric over its runs of the group.
-    value : the statistic by which it was judged.
-    runner_up : label of the second best, None where there is one design only.
-    loss : by how much the second best is worse, as a share of the best.
-    overall_loss : by how much the design that is best for all is worse here; None if it has no
+    statistics : statistics of the metric over its runs of the group.
+    value : the value by which it was judged.
+    runner_up : label of the second best design, None if there is only one design.
+    loss : how much worse the second best is, as a fraction of the best.
+    overall_loss : how much worse the design that is best for all runs is here; None if it has no
         runs here.
-    runs : traces that all designs of the group finished, over which they are compared.
+    runs : number of traces that all designs of the group finished, over which they are compared.
     """
 
     group: Mapping[str, Any]
@@ -49,8 +49,8 @@ class Best:
     Attributes
     ----------
     objective : metric and statistic.
-    overall : of all runs.
-    groups : of each group.
+    overall : the best design for all runs.
+    groups : the best design of each group.
     left_out : design points that have not finished all traces of a group, by group.
     """
 
@@ -71,7 +71,8 @@ def best(
     """The best design point of each group of runs.
 
     Within a group, designs are compared over the traces that the designs with the most runs have
-    in common; a design that lost runs of the group is not compared, so that failures flatter none.
+    in common; a design that lost runs of the group is not compared, so that no design gains from
+    its failures.
 
     Raises
     ------
@@ -83,8 +84,8 @@ def best(
     judged = parse_objective(objective)
     if judged.metric not in BETTER and judged.metric != "cost":
         raise SweepError(
-            f"best: of {judged.metric} neither smaller nor larger is known to be better; "
-            f"choose one of {', '.join(BETTER)}"
+            f"best: it is unknown which values of {judged.metric} are better; "
+            f"choose among {', '.join(BETTER)}"
         )
     frame = read_frame(folder)
     if where is not None:

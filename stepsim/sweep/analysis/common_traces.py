@@ -1,4 +1,4 @@
-"""Which runs of a sweep are of the same trace, and which design points are compared over which."""
+"""Runs on the same trace, and the traces over which design points are compared."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
 
 CONTENT_COLUMNS: Final = ("trace_id", "lengths_id")
-"""Columns of the runs that tell traces of one name apart."""
+"""Columns of the runs that distinguish traces of one name."""
 
 _LEAST_SHARE = 0.5
-"""Of the traces that the best design point finished, which are to be left to compare over."""
+"""Least fraction of the traces of the best design point that must remain for comparison."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -32,16 +32,16 @@ def trace_numbers(runs: pa.Table) -> Numbers:
     """A number for each run, the same for runs of different design points on the same trace."""
     if not runs.num_rows:
         return np.zeros(0, dtype=np.int64)
-    # Models have routings of their own, which go together by layer, step and window.
+    # Each model has its own routings; those of the same layer, step and window are matched.
     content = CONTENT_COLUMNS if len(runs["model"].unique()) == 1 else ()
     traces = _numbered([runs[name] for name in (*TRACE_COLUMNS, *content)])
     points = runs["point"].to_numpy()
-    # The order of equal ones stays.
+    # Equal traces keep their order.
     order = np.lexsort((traces, points))
     points, traces = points[order], traces[order]
     changes = (points[1:] != points[:-1]) | (traces[1:] != traces[:-1])
     first = np.flatnonzero(np.concatenate([[True], changes]))
-    # Copies of a trace under one name are told apart by their number.
+    # Copies of a trace under one name are distinguished by their number.
     copies = np.diff(first, append=len(points))
     numbers = np.empty(len(points), dtype=np.int64)
     numbers[order] = traces * int(copies.max()) + np.arange(len(points)) - np.repeat(first, copies)
@@ -49,16 +49,16 @@ def trace_numbers(runs: pa.Table) -> Numbers:
 
 
 def compared_traces(points: Numbers, traces: Numbers, expected: int) -> tuple[list[int], Numbers]:
-    """Which design points are compared and over which traces, as by `design_costs`.
+    """Choose the design points to compare, and the traces to compare them over.
 
     Parameters
     ----------
-    points, traces : of each run that succeeded and has the metrics, as `trace_numbers` gives them.
-    expected : traces of the sweep.
+    points, traces : of each run that succeeded and has the metrics, see `trace_numbers`.
+    expected : number of traces of the sweep.
 
     Returns
     -------
-    The numbers of the points, and those of the traces that all of them finished, maybe none.
+    The numbers of the points, and those of the traces that all of them finished, possibly none.
     """
     if not len(points):
         return [], np.zeros(0, dtype=np.int64)
@@ -70,7 +70,7 @@ def compared_traces(points: Numbers, traces: Numbers, expected: int) -> tuple[li
 
 
 def _numbered(columns: Sequence[pa.ChunkedArray]) -> Numbers:
-    """A number for each row, the same for those that are the same in all columns."""
+    """A number for each row; rows that are equal in all columns have the same number."""
     numbers = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         encoded = column.dictionary_encode().unify_dictionaries()
@@ -85,7 +85,7 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> Numbers:
 def comparable(
     costs: Mapping[int, TraceCosts], lost: Mapping[int, int]
 ) -> tuple[list[int], Numbers]:
-    """Which design points are compared, and over which traces."""
+    """Choose the design points to compare, and their common traces."""
     if len(costs) == 1:
         ((point, own),) = costs.items()
         return [point], own.traces
@@ -93,7 +93,7 @@ def comparable(
     best: tuple[list[int], Numbers] | None = None
     kept: list[int] = []
     common = np.zeros(0, dtype=np.int64)
-    # From the fewest failures to the most; those with as many stay or go together.
+    # From the fewest failures to the most; points with equally many stay or go together.
     for bound in sorted(set(lost.values())):
         for point in (point for point in costs if lost[point] == bound):
             own = costs[point]

@@ -53,8 +53,8 @@ _ROWS = pa.schema(
 class Change:
     """One run in both sweeps; ``ratio`` is ``after / before``, None when before is 0.
 
-    ``noise`` tells whether the difference of cycles is within the spread of the ensembles of both;
-    None where they have none, and of other metrics.
+    ``noise`` states whether the difference in cycles is within the spread of both ensembles;
+    None without ensembles, and for other metrics.
     """
 
     run: str
@@ -82,18 +82,18 @@ class Comparison:
 
     Attributes
     ----------
-    better : which values of the metric are, None when that is not known.
+    better : which values of the metric are better, None if unknown.
     new_failures : runs that succeeded before and fail after.
-    changes : runs that succeeded in both, those that became worse most first; where it is not
+    changes : runs that succeeded in both, those that became worst first; where it is not
         known what is worse, those that changed most.
     recovered : runs that failed before and succeed after.
-    failing_in_both : runs that succeed in none.
-    only_before, only_after : runs without a partner.
-    missing_before, missing_after : runs that are not there yet.
+    failing_in_both : number of runs that fail in both.
+    only_before, only_after : number of runs that only one sweep has.
+    missing_before, missing_after : number of runs that are not done yet.
     countings_before, countings_after : how bytes and FLOPs are counted in the runs that
         succeeded.
     codes_before, codes_after : SHA-256 of the code of the workload, for those of users and plugins.
-    mean_ratio : geometric mean of the ratios, None without any.
+    mean_ratio : geometric mean of the ratios, None if there are none.
     """
 
     metric: str
@@ -120,11 +120,11 @@ class Comparison:
 
     @property
     def remark(self) -> str:
-        """Why the metric differs that no key tells, a line each; empty if nothing is known."""
+        """Reasons for differences that are not part of the keys of runs, one line each."""
         texts = []
         if self.codes_before != self.codes_after:
             texts.append(
-                "the code of the workload differs between A and B, which is no part of the key of "
+                "the code of the workload differs between A and B, which is not part of the key of "
                 "a run"
             )
         before, after = self.countings_before, self.countings_after
@@ -153,8 +153,9 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
     Raises
     ------
     SweepError
-        A folder holds no sweep or none of its runs yet, the metric is unknown or no number, no run
-        of one has it, none of both succeeded, or they have no run in common, with what differs.
+        A folder holds no sweep or no finished run, the metric is unknown or not a number, no run
+        of a sweep has it or succeeded, or the sweeps have no run in common; the message lists
+        what differs.
     """
     first, second = _read(before, metric), _read(after, metric)
     for folder, side in ((before, first), (after, second)):
@@ -202,7 +203,7 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One of the sweeps by run: the metric of those that succeeded, the errors of the others."""
+    """A sweep by run: the metric of the runs that succeeded, the errors of the others."""
 
     values: Mapping[str, float]
     labels: Mapping[str, str]

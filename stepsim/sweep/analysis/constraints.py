@@ -17,20 +17,21 @@ class Constraints:
 
     Parameters
     ----------
-    texts : as ``onchip_bytes <= 40e6``, which is the mean over the runs, or ``p95_cycles < 1e6``.
-    known : what they may name apart from metrics, with the kinds of the values.
-    metrics : that the runs have.
-    weights : of columns, for ``cost``; those of the machine if None.
+    texts : conditions such as ``onchip_bytes <= 40e6``, on the mean over the runs, or
+        ``p95_cycles < 1e6``.
+    known : names that they may use apart from metrics, with the kinds of their values.
+    metrics : metrics that the runs have.
+    weights : weights of columns in ``cost``; those of the machine if None.
 
     Attributes
     ----------
-    conditions : with full names.
-    metrics : that they name.
+    conditions : the conditions, with full names.
+    metrics : the metrics that they name.
 
     Raises
     ------
     ArgError
-        A condition cannot be read or names what is unknown; it starts with ``[1]: `` for the
+        A condition cannot be read or has an unknown name; the message starts with ``[1]: `` for the
         second one.
     """
 
@@ -57,7 +58,7 @@ class Constraints:
     def violated(
         self, values: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
-        """Those that are not known to hold for a design, by its values and its runs."""
+        """The conditions that are not known to hold for a design, by its values and its runs."""
         found = {**values, **statistics_by_name(self.metrics, values, rows, self._weights)}
         return tuple(
             one.text

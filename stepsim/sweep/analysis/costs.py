@@ -36,12 +36,12 @@ class DesignCost:
 
     Attributes
     ----------
-    runs : runs that the metrics are over, the same traces for all design points.
-    x, y, z : what it is judged by: means, or the percentiles that were asked for; ``z`` is None
-        where two metrics are compared.
+    runs : number of runs that the metrics are taken over; all design points share their traces.
+    x, y, z : the metrics: means, or percentiles if chosen; ``z`` is None
+        if two metrics are compared.
     pareto_optimal : no other design point is at least as good in all and better in one.
-    lost : traces of the sweep on which it has no run with all metrics that succeeded; with a
-        condition, none that satisfies it.
+    lost : number of traces on which it has no successful run with all metrics; with a
+        condition, no such run that satisfies it.
     statistics : mean and percentiles of each metric, in their order.
     values : axes and other values of the design by full name.
     """
@@ -74,16 +74,16 @@ class DesignCosts(Sequence[DesignCost]):
 
     Attributes
     ----------
-    points : what it is a sequence of.
-    traces : how many the means are over, which all of the points finished.
-    all_traces : of the sweep.
-    designs : how many points the sweep has, with those of which no run succeeded.
+    points : the design points that are compared.
+    traces : number of traces that the means are taken over, which all of the points finished.
+    all_traces : number of traces of the sweep.
+    designs : number of design points of the sweep, including those without a successful run.
     left_out : points that lost too many runs to be compared.
-    missing : runs that are not there yet, which count as lost.
+    missing : number of runs that are not done yet, which count as lost.
     countings : how bytes and FLOPs are counted in the runs.
-    violating : of the folder of a search, labels of the points that violate its constraints over
-        all their runs, with these; they are not compared.
-    chosen : a condition chose among the runs.
+    violating : for a search, labels of the points that violate its constraints over
+        all their runs, with these constraints; they are not compared.
+    chosen : whether a condition selected among the runs.
     design_values : metrics that are values of the designs, as ``channels``, with their full names.
     """
 
@@ -112,8 +112,8 @@ class DesignCosts(Sequence[DesignCost]):
         return iter(self.points)
 
     def title(self, metric: str) -> str:
-        """``mean onchip_bytes (executed)``: statistic, metric, and how it is counted; of a value of
-        the designs, which is the same in all runs, its full name.
+        """``mean onchip_bytes (executed)``: statistic, metric, and how it is counted; for a value
+        of the designs, which is the same in all runs, its full name.
         """
         if metric in self.design_values:
             return self.design_values[metric]
@@ -122,7 +122,7 @@ class DesignCosts(Sequence[DesignCost]):
 
     @property
     def remark(self) -> str:
-        """What the means are over, empty when they are over all traces."""
+        """The traces that the means are taken over, in words; empty if they are all traces."""
         if self.traces == self.all_traces:
             return ""
         if self.chosen:
@@ -148,18 +148,18 @@ def design_costs(
     """Costs of every design point over its runs, and which points are Pareto-optimal.
 
     Only runs that succeeded count, and only on traces that all of the points finished: a mean
-    over what is left of a point whose slow runs failed would flatter it. Points with the most
+    over the remaining runs of a point whose slow runs failed would favor it. Points with the most
     failures are left out until the others have at least half of the traces in common that the best
-    point finished, or are two. Runs that are not there yet count as failed.
+    point finished, or only two are left. Runs that are not done yet count as failed.
 
     Parameters
     ----------
-    x, y, z : metrics, of which the means are compared; of utilizations larger ones are better;
+    x, y, z : metrics whose means are compared; larger utilizations are better;
         ``p95_cycles`` is a percentile, ``cost`` the sum of weighted columns, and ``channels`` a
-        value of the designs, of which the smaller is better.
+        value of the designs, where smaller is better.
     where : condition on the columns of the runs and the values of the designs, as in
         ``tile in (16, 32) and channels <= 32``.
-    weights : of columns by name, for ``cost``; those of the machine's ``costs`` if absent.
+    weights : weights of columns by name in ``cost``; those of the machine's ``costs`` if absent.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def design_costs(
         There is no such sweep or metric, no run has it, no trace was finished by two design
         points, or a mean is not above zero.
     ArgError
-        The condition or a weight names what is unknown.
+        The condition or a weight has an unknown name.
     """
     wanted = [x, y] if z is None else [x, y, z]
     objectives = [_objective(text) for text in wanted]
@@ -185,7 +185,7 @@ def design_costs(
     for text, metric in zip(wanted, metrics, strict=True):
         if metric in EVERY_MEASURE and metric not in BETTER:
             raise SweepError(
-                f"pareto: of {text} neither smaller nor larger is known to be better; choose one "
+                f"pareto: it is unknown which values of {text} are better; choose one "
                 f"of {', '.join((*BETTER, COST))}"
             )
     violating = violated_constraints(frame)
@@ -202,8 +202,8 @@ def design_costs(
         runs = _only(runs, frame)
         if not runs.num_rows:
             raise SweepError(
-                f"{folder}: no run that satisfies '{where}' is of a design point that satisfies "
-                "the constraints of the search"
+                f"{folder}: no run that satisfies '{where}' belongs to a design point that "
+                "satisfies the constraints of the search"
             )
     if COST in metrics:
         runs = _with_cost(runs, frame, weights)
@@ -233,7 +233,7 @@ def design_costs(
                     "expected costs above 0; choose another metric"
                 )
     signs = [-1 if BETTER.get(metric) == "larger" else 1 for metric in metrics]
-    # Costs are compared by ratios, so of the larger the inverse is the smaller.
+    # Costs are compared by ratios, so metrics that should be large are inverted.
     inverted = [
         [value**sign for value, sign in zip(judged[point], signs, strict=True)] for point in kept
     ]
@@ -271,7 +271,7 @@ def design_costs(
 
 
 def _objective(text: str) -> Objective:
-    """A metric of the measures, or any column of numbers by its mean."""
+    """A metric among the measures, or the mean of any column of numbers."""
     try:
         return parse_objective(text)
     except ArgError:
@@ -294,13 +294,13 @@ def _with_cost(runs: pa.Table, frame: Frame, weights: Mapping[str, float] | None
 
 
 def _with_column(runs: pa.Table, name: str, values: Sequence[float]) -> pa.Table:
-    """The runs with this column, in place of one that has the name."""
+    """The runs with this column, which replaces one of the same name."""
     others = [own for own in runs.column_names if own != name]
     return runs.select(others).append_column(name, pa.array(values, pa.float64()))
 
 
 def _by_trace(runs: pa.Table, metrics: Sequence[str]) -> dict[int, TraceCosts]:
-    """The costs of every design point; what has the same number is the same trace for all."""
+    """The costs of every design point; runs with the same number have the same trace."""
     numbers = trace_numbers(runs)
     points = runs["point"].to_numpy()
     order = np.lexsort((numbers, points))

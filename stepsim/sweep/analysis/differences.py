@@ -1,4 +1,4 @@
-"""In which parts the keys of two sweeps' runs differ."""
+"""The parts in which the keys of the runs of two sweeps differ."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _EXAMPLE = ("run", "design")
 _SHOWN_VALUES = 3
 _VALUE_WIDTH = 60
 _DIGITS = 12
-"""Of a hash: enough to tell contents apart."""
+"""Digits of a hash that are shown, enough to distinguish contents."""
 
 _Parts = dict[str, dict[str, str]]
-"""The values of every part of a key, each with the text that is shown for it."""
+"""The values of every part of a key, each with its text for messages."""
 
 
 def key_differences(before: str | Path, after: str | Path) -> list[str]:
-    """``fifo_depth: 4 in A, 8 in B``: parts of which the sweeps have no value in common.
+    """``fifo_depth: 4 in A, 8 in B``: parts for which the sweeps share no value.
 
-    Without such parts, those of which they have not all values in common; the runs of two sweeps
-    may also differ in nothing but how values are combined, which is no part.
+    Without such parts, those for which they do not share all values. Empty if the runs of the
+    sweeps differ only in how values are combined.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def key_differences(before: str | Path, after: str | Path) -> list[str]:
     """
     first, second = _parts(before), _parts(after)
     if first["workload"] != second["workload"]:
-        # All parameters are others then.
+        # Then all parameters differ.
         first, second = ({"workload": parts["workload"]} for parts in (first, second))
     apart: list[str] = []
     partly: list[str] = []
@@ -82,7 +82,7 @@ def _values(folder: str | Path) -> Iterator[tuple[str, Any]]:
 
 
 def _distinct(folder: str | Path, columns: list[str]) -> list[dict[str, Any]]:
-    """What the runs have in these columns, failed ones included, and the first that has it."""
+    """Values of these columns over all runs, failed ones included, and the first run of each."""
     read = [*columns, *_EXAMPLE]
     tables = read_runs(folder, read, ok_only=False), read_failures(folder, read)
     found: list[dict[str, Any]] = (

@@ -1,4 +1,4 @@
-"""Which design points of the folder of a search violate its constraints."""
+"""Design points of a search that violate its constraints."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stepsim.sweep.storage.manifest import read_manifest
 
 
 def search_constraints(folder: str | Path) -> tuple[str, ...]:
-    """The constraints of a search as they were written; none of a sweep."""
+    """The constraints of a search as they were written; empty for a sweep."""
     return tuple(read_manifest(folder).spec.get("search", {}).get("constraints", ()))
 
 
 def violated_constraints(frame: Frame) -> dict[int, tuple[str, ...]]:
-    """The constraints that design points violate over all their runs, by those that violate any."""
+    """The violated constraints of each design point that violates any, over all its runs."""
     texts = search_constraints(frame.folder)
     if not texts:
         return {}

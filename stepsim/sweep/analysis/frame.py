@@ -40,9 +40,9 @@ class Frame:
     Attributes
     ----------
     folder : of the sweep.
-    designs : values of each design point by full name: axes, parameters, machine.
-    labels : what differs among them, in words.
-    axes : names that the specification lists, in its order.
+    designs : values of each design point by full name: its axes, parameters and machine.
+    labels : short names of the design points, which state their differences.
+    axes : names of the axes, in the order of the specification.
     runs : by design point and trace.
     """
 
@@ -64,7 +64,7 @@ class Frame:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What all design points share."""
+        """Values that all design points share."""
         first = next(iter(self.designs.values()))
         return {name: value for name, value in first.items() if name not in self.varying}
 
@@ -74,7 +74,7 @@ class Frame:
         Raises
         ------
         ArgError
-            The condition cannot be read, or names what is unknown.
+            The condition cannot be read, or has an unknown name.
         SweepError
             No run satisfies it.
         """
@@ -95,7 +95,7 @@ class Frame:
         return Frame(self.folder, designs, labels, self.axes, kept)
 
     def kinds(self) -> dict[str, Kinds]:
-        """What conditions may name, and of which kinds the values are, also of designs that have
+        """Names that conditions may use, with the kinds of their values, also of designs that have
         no runs.
         """
         seen: dict[str, list[Any]] = {}
@@ -108,13 +108,13 @@ class Frame:
         return found | {name: kinds_of([0.0]) for name in _measures(self.folder)}
 
     def design_value(self, name: str) -> str | None:
-        """The full name of the axis, parameter or field of the machine that ``name`` stands for, as
-        ``channels`` for ``machine.hbm.channels``; None if it stands for none.
+        """The full name of the axis, parameter or field of the machine that ``name`` is short for,
+        as ``channels`` for ``machine.hbm.channels``; None if there is none.
 
         Raises
         ------
         ArgError
-            It may stand for several.
+            The name is ambiguous.
         """
         known = dict.fromkeys(full for values in self.designs.values() for full in values)
         return find_name(name, known, "metric") if names_ending_with(name, known) else None
@@ -125,7 +125,7 @@ class Frame:
         Raises
         ------
         SweepError
-            It is no number for one of them.
+            A value is not a number.
         """
         found = {}
         for point, values in self.designs.items():
@@ -190,7 +190,7 @@ class Frame:
     def value(
         self, point: int, trace: TraceKey, metric: str, weights: Mapping[str, float] | None
     ) -> float:
-        """A metric of one run; errors as of `values`."""
+        """A metric of one run; raises like `values`."""
         row = self.runs[point][trace]
         if metric == COST:
             return self.cost(point, row, weights)
@@ -228,8 +228,8 @@ class Failed:
 
     Attributes
     ----------
-    label : its design and trace, in words.
-    values : of its columns and its design by full name.
+    label : its design and trace, as text.
+    values : values of its columns and its design, by full name.
     """
 
     label: str
@@ -237,9 +237,9 @@ class Failed:
     values: Mapping[str, Any]
 
     def is_on(self, traces: Iterable[TraceKey]) -> bool:
-        """Whether its trace is one of these, which are those of a :class:`Frame`."""
+        """Whether its trace is one of these traces of a :class:`Frame`."""
         own = [self.values[name] for name in (*TRACE_COLUMNS, *_CONTENT)]
-        # The last of a key tells copies apart; without contents, keys are shorter.
+        # The last part of a key distinguishes copies; without contents, keys are shorter.
         return any(list(key[:-1]) == own[: len(key) - 1] for key in traces)
 
 
@@ -280,7 +280,7 @@ def read_frame(folder: str | Path, metrics: Sequence[str] = ()) -> Frame:
         raise SweepError(f"{folder}: {measured.why_none_succeeded(folder)}")
     first: dict[int, Mapping[str, Any]] = {}
     runs: dict[int, dict[TraceKey, Mapping[str, Any]]] = {}
-    # Models have routings of their own, which go together by layer, step and window.
+    # Each model has its own routings; those of the same layer, step and window are matched.
     content = _CONTENT if len({row["model"] for row in rows}) == 1 else ()
     for row in rows:
         point = row["point"]
@@ -311,7 +311,7 @@ def _design_values(
 ) -> dict[int, dict[str, Any]]:
     """Values of design points by full name; ``first`` is a row of each."""
     manifest = read_manifest(folder)
-    # Of a tile that may be a number or a word, the rows have the text.
+    # For a tile that may be a number or a word, the rows have the text.
     given = {
         point: manifest.spec.get("parameters", {}) | manifest.designs[row["design"]]
         for point, row in first.items()
@@ -320,6 +320,6 @@ def _design_values(
 
 
 def _measures(folder: str | Path) -> list[str]:
-    """What is measured of the runs of a folder."""
+    """The measures of the runs of a folder."""
     added = read_manifest(folder).parameters
     return [*MEASURES, *(name for name in EVERY_MEASURE if name in added)]

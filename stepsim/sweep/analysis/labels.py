@@ -1,4 +1,4 @@
-"""Short names of design points and runs: what differs among them, and nothing else."""
+"""Short names of design points and runs, which state only their differences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINT_COLUMNS = (
 TRACE_COLUMNS = (
     "trace", "layer", "step", "window", "lengths", "lengths_step", "lengths_window",
 )  # fmt: skip
-"""Columns of the runs that tell the runs of a design point apart."""
+"""Columns that distinguish the runs of a design point."""
 
 _WORDS = ("name", "description")
 
@@ -34,10 +34,10 @@ def label_points(
 
     Parameters
     ----------
-    folder : of the sweep, for messages.
-    rows : any run of every design point.
-    specified : keys of the specification, which come first. Of machines with different names these
-        are shown, for the others the name stands.
+    folder : folder of the sweep, for messages.
+    rows : one run of every design point, any of them.
+    specified : keys of the specification, which come first. Machines with different names show
+        these keys only; the name represents the rest.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def label_runs(rows: Sequence[_Row], points: Mapping[int, str]) -> dict[str, str
 
 
 def flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """``machine.hbm.channels`` and its value, of everything in nested mappings."""
+    """``machine.hbm.channels`` and its value, for all leaves of nested mappings."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from flat(f"{path}.{key}" if path else key, inner)
@@ -99,7 +99,7 @@ def flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def nested(folder: str | Path, row: _Row, column: str) -> dict[str, Any]:
-    """The object whose JSON text a row has in a column; the row has its run and design, too.
+    """The JSON object in a column of a row; the row also has its run and design.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def _machine(folder: str | Path, row: _Row) -> dict[str, Any]:
 
 
 def _varying(rows: Sequence[_Row]) -> list[str]:
-    """Keys that have several values, or that not all rows have."""
+    """Keys with several values, or that some rows lack."""
     keys = dict.fromkeys(key for row in rows for key in row)
     return [key for key in keys if len({repr(row.get(key)) for row in rows}) > 1]
 
@@ -136,7 +136,7 @@ def _text(values: _Row) -> str:
 
 
 def _distinct(labels: dict[_Key, str], more: Callable[[_Key], str]) -> dict[_Key, str]:
-    """Equal labels get something more, as of machines that differ in their description only."""
+    """Extend equal labels, as those of machines that differ only in their description."""
     times = Counter(labels.values())
     return {
         key: f"{label} ({more(key)})" if times[label] > 1 else label

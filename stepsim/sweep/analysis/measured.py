@@ -1,4 +1,4 @@
-"""The runs of a sweep that succeeded, with the metrics to look at."""
+"""The successful runs of a sweep, with chosen metrics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_measured(
     Raises
     ------
     SweepError
-        There is no such sweep, a metric is unknown or no number, or no run succeeded and has it.
+        There is no such sweep, a metric is unknown or not a number, or no successful run has it.
     """
     table, labels = read_succeeded(folder, metrics, columns)
     if not table.num_rows:
@@ -42,37 +42,38 @@ def read_measured(
 def read_succeeded(
     folder: str | Path, metrics: Sequence[str], columns: Sequence[str]
 ) -> tuple[pa.Table, dict[int, str]]:
-    """Runs that succeeded, which may be none; labels of all design points that have runs.
+    """Runs that succeeded, possibly none; labels of all design points that have runs.
 
     Raises
     ------
     SweepError
-        There is no such sweep, or a metric is unknown or no number.
+        There is no such sweep, or a metric is unknown or not a number.
     """
     known = read_manifest(folder).parameters
     if lost := [name for name in metrics if name in (*ENERGY, *SPREAD) and name not in known]:
         cause = "the machine has a table of energies" if set(lost) & {*ENERGY} else (
             "the sweep has the key ensemble"
         )  # fmt: skip
-        raise SweepError(f"{folder}: the runs have no {', '.join(lost)}; they are there if {cause}")
+        raise SweepError(f"{folder}: the runs have no {', '.join(lost)}; they have it if {cause}")
     wanted = dict.fromkeys(["run", "status", *POINT_COLUMNS, *columns, *metrics])
     every = read_runs(folder, [*wanted], ok_only=False)
     for metric in metrics:
         kind = every.schema.field(metric).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise SweepError(f"column '{metric}' holds {kind}, expected numbers; choose a metric")
-    # The texts of the design points, the most of what was read, are not copied.
+    # The texts of the design points, most of the data that was read, are not copied.
     rows = every.select([*dict.fromkeys(["run", "status", "point", *columns, *metrics])])
     return rows.filter(pc.equal(rows["status"], "ok")), _point_labels(folder, every)
 
 
 def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> pa.Table:
-    """Those of the runs that have all metrics.
+    """The runs that have all metrics.
 
     Raises
     ------
     SweepError
-        None has, with those that no run has; where every one is there, but never all, with all.
+        No run has all of them. The message lists those that no run has, or all if there are none
+        such.
     """
     measured = runs.filter(reduce(pc.and_, [pc.is_valid(runs[metric]) for metric in metrics]))
     if not measured.num_rows:
@@ -80,19 +81,19 @@ def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> 
         absent = [name for name in different if runs[name].null_count == runs.num_rows]
         absent = absent or list(different)
         names = " and ".join(absent)
-        advice = "keep what is missing with the key 'metrics' of the sweep"
+        advice = "add them to the key 'metrics' of the sweep"
         if not set(absent) <= set(EVERY_MEASURE):
             advice = f"choose among {', '.join(MEASURES)}"
         elif set(absent) <= {"edp", "tokens_per_second"}:
-            advice = "they are there if the machine states clock_ghz beside its energies"
+            advice = "runs have them if the machine states clock_ghz as well as energies"
         elif absent == ["milliseconds"]:
-            advice = "they are there if the machine states clock_ghz; cycles are always there"
+            advice = "runs have them if the machine states clock_ghz; cycles are always available"
         raise SweepError(f"{folder}: none of {runs.num_rows:,} runs has {names}; {advice}")
     return measured
 
 
 def count_missing(folder: str | Path) -> int:
-    """How many runs of a sweep have neither ended nor failed yet.
+    """The number of runs of a sweep that have neither succeeded nor failed yet.
 
     Raises
     ------
@@ -104,7 +105,7 @@ def count_missing(folder: str | Path) -> int:
 
 
 def why_none_succeeded(folder: str | Path) -> str:
-    """Why there is nothing to analyze."""
+    """Why no run succeeded, for a message."""
     kinds = Counter(read_failures(folder, ["error"])["error"].to_pylist())
     if not kinds:
         return "no run is finished yet; continue the sweep with --resume"
@@ -118,7 +119,7 @@ def why_none_succeeded(folder: str | Path) -> str:
 def _point_labels(folder: str | Path, runs: pa.Table) -> dict[int, str]:
     _, first = np.unique(runs["point"].to_numpy(), return_index=True)
     about = runs.select(POINT_COLUMNS)
-    # Taken by their numbers, the few rows would cost a copy of all.
+    # Selecting the few rows by number would copy all of them.
     found = [row for index in first for row in about.slice(index, 1).to_pylist()]
     rows = {row["point"]: row for row in found}
     specified = dict.fromkeys(key for design in read_designs(folder).values() for key in design)

@@ -1,4 +1,4 @@
-"""What designs are judged by: metrics over their runs, and a cost made of weighted columns."""
+"""Objectives of designs: metrics over their runs, and a cost that is a weighted sum of columns."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from stepsim.sweep.analysis.statistics import STATISTICS, Statistic, statistics
 from stepsim.sweep.spec.filters import find_name
 
 _SHORT: Final = {"energy": "energy_joules"}
-"""Other names of metrics."""
+"""Short names of metrics."""
 
 COST: Final = "cost"
 """The metric that is the sum of weighted columns; smaller is better."""
 
 
 class Objective(NamedTuple):
-    """A metric, and by which statistic over its runs a design is judged."""
+    """A metric, and the statistic over the runs by which a design is judged."""
 
     metric: str
     statistic: Statistic
@@ -49,7 +49,7 @@ def parse_objective(text: str, known: Iterable[str] = (*EVERY_MEASURE, COST)) ->
             return Objective(metric, statistic)
     raise ArgError(
         f"objective '{text}' is unknown{did_you_mean(text, every)} Known are "
-        f"{', '.join(every)}, and percentiles of them as p95_cycles"
+        f"{', '.join(every)}, and percentiles of them such as p95_cycles"
     )
 
 
@@ -59,7 +59,7 @@ def is_cost(text: str) -> bool:
 
 
 def statistic_names(metric: str, values: Sequence[float]) -> dict[str, float]:
-    """``cycles``, ``p50_cycles`` and so on: names that conditions use, with values over runs."""
+    """Values of ``cycles``, ``p50_cycles`` and so on over runs, for conditions."""
     found = statistics(values)
     others = {f"{name}_{metric}": found.of(name) for name in STATISTICS}
     return {metric: found.mean, **others}
@@ -82,7 +82,7 @@ def parse_weights(text: str) -> dict[str, float]:
             weight = -1.0
         if not (name and equals and 0 <= weight < float("inf")) or name in found:
             raise ArgError(
-                f"--cost: expected weights as hbm_channels=1,onchip_bytes=1e-6, found '{part}'"
+                f"--cost: expected weights such as hbm_channels=1,onchip_bytes=1e-6, found '{part}'"
             )
         found[name] = weight
     return found
@@ -104,7 +104,7 @@ def priced_weights(values: Mapping[str, Any]) -> dict[str, float]:
     Raises
     ------
     ArgError
-        It states none.
+        The machine states no weights.
     """
     found = {
         column: float(price)
@@ -113,7 +113,7 @@ def priced_weights(values: Mapping[str, Any]) -> dict[str, float]:
     }
     if not found:
         raise ArgError(
-            "cost: the machine has no section costs; add one, or give weights, as "
+            "cost: the machine has no section costs; add one, or give weights such as "
             "hbm_channels=1,onchip_bytes=1e-6"
         )
     return found
@@ -125,7 +125,7 @@ def weighted_cost(weights: Mapping[str, float] | None, values: Mapping[str, Any]
     Raises
     ------
     ArgError
-        A name is unknown, its value is no number, or there are no weights.
+        A name is unknown, its value is not a number, or there are no weights.
     """
     total = 0.0
     for name, weight in (weights or priced_weights(values)).items():
@@ -147,6 +147,6 @@ def run_costs(
     Raises
     ------
     ArgError
-        As of :func:`weighted_cost`.
+                As in :func:`weighted_cost`.
     """
     return [weighted_cost(weights, {**row, **values}) for row in rows]

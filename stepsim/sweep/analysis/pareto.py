@@ -1,7 +1,7 @@
 """Pareto analysis: which design points are optimal, and how far one lies beyond the others.
 
 A point is a tuple of costs, one per objective, for example ``(cycles, on_chip_bytes)``. Every
-objective is to be small, and every cost is above zero, because points are compared by ratios.
+objective is minimized, and every cost is above zero, because points are compared by ratios.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def pareto_improvement_distance(point: Costs, baseline: Sequence[Costs]) -> floa
 
     For each baseline point ``q`` the gain is the largest ratio ``q[k] / point[k]`` over the
     objectives ``k``; the distance is the smallest gain over all of them. Above 1, no baseline point
-    is as good in every objective, and scaling all costs of ``point`` up by the distance is what it
-    takes for one to be. At 1 it lies on the frontier, and below 1 some baseline point is better in
+    is as good in every objective: all costs of ``point`` must be scaled up by the distance until
+    one is. At 1 it lies on the frontier, and below 1 some baseline point is better in
     every objective.
 
     Points that are not on the frontier of ``baseline`` never give the smallest gain alone, so they

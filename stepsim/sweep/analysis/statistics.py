@@ -1,4 +1,4 @@
-"""What a metric is over several runs: mean and percentiles."""
+"""Statistics of a metric over several runs: mean and percentiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 Statistic = Literal["mean", "p50", "p95", "p99"]
 
 STATISTICS: Final[tuple[Statistic, ...]] = get_args(Statistic)
-"""By which a metric can be judged over several runs."""
+"""Names of the statistics."""
 
 
 class Statistics(NamedTuple):
@@ -28,13 +28,13 @@ class Statistics(NamedTuple):
     p99: float
 
     def of(self, statistic: Statistic) -> float:
-        """One of them by name."""
+        """A statistic by name."""
         found: float = getattr(self, statistic)
         return found
 
 
 def statistics(values: Iterable[float] | npt.NDArray[np.generic]) -> Statistics:
-    """Of at least one value."""
+    """The statistics of one or more values."""
     every = np.asarray(values if isinstance(values, np.ndarray) else list(values), dtype=np.float64)
     p50, p95, p99 = np.percentile(every, [50, 95, 99]).tolist()
     # Exactly rounded, so that the order of the runs does not matter.

@@ -31,9 +31,9 @@ _DESIGN = pa.field(
 def open_table(folder: str | Path, name: str = "runs") -> Any:
     """One table of a sweep as a lazy ``pyarrow.dataset``: all rows that are saved so far.
 
-    The last column is ``design``, the label of the design point, which is the partition of the
-    folder. Of a complete sweep the folder ``runs`` itself is the same data set for any reader; this
-    also sees the finished chunks of an interrupted one. Beside a sweep that is running, read the
+    The last column is ``design``, the label of the design point, by which the folder is
+    partitioned. For a complete sweep any reader finds the same data set in the folder ``runs``;
+    this also reads the finished chunks of an interrupted one. While a sweep is running, read the
     rows at once or with :func:`read_runs`: chunks are joined and deleted when a design point is
     complete.
 
@@ -109,13 +109,13 @@ def _read(folder: str | Path, name: str, columns: list[str], *, ok_only: bool = 
             if not _joined([table]):
                 _name_damaged(folder, [name])
                 raise SweepError(
-                    f"{folder}: the {name} cannot be read ({error}), though their files are what "
-                    "was written; see to the disk and the memory, and do the same again"
+                    f"{folder}: the {name} cannot be read ({error}), although their files "
+                    "have the recorded digests; check the disk and the memory, and try again"
                 ) from error
 
 
 def query(folder: str | Path, sql: str) -> pa.Table:
-    """What DuckDB returns for ``sql`` over the tables ``runs``, ``failures`` and ``units``.
+    """Query the tables ``runs``, ``failures`` and ``units`` with DuckDB.
 
     Raises
     ------
@@ -131,13 +131,13 @@ def query(folder: str | Path, sql: str) -> pa.Table:
             for name, table in zip(names, tables, strict=True):
                 connection.register(name, table)
             try:
-                # A statement could write over the files of the sweep.
+                # Otherwise a statement could overwrite the files of the sweep.
                 connection.execute("SET enable_external_access = false")
                 if (statements := len(connection.extract_statements(sql))) != 1:
                     raise SweepError(f"query: expected one statement, found {statements}")
                 found = connection.sql(sql)
                 if found is None:
-                    raise SweepError("query: the statement returns no rows; ask with SELECT")
+                    raise SweepError("query: the statement returns no rows; use SELECT")
                 return found.to_arrow_table()
             except (duckdb.Error, OSError, pa.ArrowException) as error:
                 if not _joined(tables):
@@ -146,21 +146,21 @@ def query(folder: str | Path, sql: str) -> pa.Table:
 
 
 def _joined(tables: Iterable[Any]) -> bool:
-    """Whether files of data sets are gone, as when a running sweep has joined its chunks."""
+    """Whether files of data sets are gone, as after a running sweep joined its chunks."""
     return not all(Path(path).exists() for table in tables for path in table.files)
 
 
 def _label(path: Path, labels: list[str]) -> str:
-    """Of the folder of a complete design point, or of the number that starts a chunk's name."""
+    """The label of a design point, from its folder or from the number in a chunk's name."""
     if path.parent.name.startswith("design="):
         return path.parent.name.removeprefix("design=")
     return labels[int(path.name.split("-")[0])]
 
 
 def _checked_files(folder: Path, name: str, manifest: Manifest) -> list[Path]:
-    """Files of a table, all of which are what was written.
+    """Files of a table, all of them intact.
 
-    Those of a sweep that is running are joined and deleted meanwhile; then it looks again.
+    A running sweep may join and delete chunks meanwhile; then the files are listed again.
     """
     while True:
         found = table_files(folder, name)
@@ -172,9 +172,9 @@ def _checked_files(folder: Path, name: str, manifest: Manifest) -> list[Path]:
 
 
 def _checked(folder: Path, name: str, manifest: Manifest, found: TableFiles) -> list[Path]:
-    # After the list: what is there has its digest.
+    # Read after the list, so that every listed file has its digest.
     digests = Digests.read(folder, manifest.plan)
-    # Of a table that was not kept there is neither a file nor a digest.
+    # A table that was not kept has neither a file nor a digest.
     files = found.rows if name != "units" or manifest.spec.get("units") else []
     listed = frozenset(files)
     for path in files:
@@ -183,7 +183,7 @@ def _checked(folder: Path, name: str, manifest: Manifest, found: TableFiles) -> 
             digests.check(runs)  # it made the others be looked for
         digests.check(path)
     for path in sorted(found.present - listed):
-        # What a sweep was killed over while it joined chunks is known, but the chunks count.
+        # Files that a killed sweep was joining have digests, but the chunks count.
         if path not in digests:
             digests.check(path)
     if (folder / SUMMARY).exists():
@@ -194,14 +194,14 @@ def _checked(folder: Path, name: str, manifest: Manifest, found: TableFiles) -> 
 
 
 def _runs_beside(path: Path) -> Path:
-    """The file by which a design point or a chunk counts as finished."""
+    """The file that marks a design point or a chunk as finished."""
     if path.parent.name == "parts":
         return path.with_name(f"{path.name.split('.')[0]}.runs.parquet")
     return path.parents[2] / "runs" / path.parent.name / path.name
 
 
 def _name_damaged(folder: str | Path, names: Iterable[str]) -> None:
-    """Arrow does not say which file it stumbled over, where one was damaged after it was opened."""
+    """Find the file that was damaged after it was opened, which Arrow does not name."""
     manifest = read_manifest(folder)
     for name in names:
         _checked_files(Path(folder), name, manifest)

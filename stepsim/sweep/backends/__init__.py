@@ -1,8 +1,8 @@
 """Where chunks are computed: in this process, in processes of this machine, on dask, on ray.
 
-All of them take chunks and give the rows back later, in any order. What is run, saved, and run
-again is up to the loop in :mod:`stepsim.sweep.running.dispatch`; which worker runs it, to the
-backend.
+All of them take chunks and return the rows later, in any order. The loop in
+:mod:`stepsim.sweep.running.dispatch` decides what is run, saved, and run again; the backend decides
+which worker runs it.
 """
 
 from stepsim.sweep.backends.base import Backend, WorkerLost, WorkerNotStarted

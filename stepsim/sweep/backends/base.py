@@ -1,4 +1,4 @@
-"""What a place to compute chunks has to offer."""
+"""The interface of backends, which compute chunks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class WorkerLost(Exception):
 
 
 class WorkerNotStarted(WorkerLost):
-    """The process that was to compute a chunk died before it could begin; no chunk is to blame."""
+    """The process for a chunk died before it began to work; the chunk is not to blame."""
 
 
 class Backend(Protocol):
-    """A place to compute chunks."""
+    """A backend, which computes chunks."""
 
     @property
     def ahead(self) -> int:
-        """Chunks to hand out: more than are computed, so that no worker waits for the next."""
+        """Number of chunks to submit ahead, so that no worker waits for the next one."""
         ...
 
     def submit(self, chunk: Chunk) -> Any:
@@ -32,18 +32,18 @@ class Backend(Protocol):
         ...
 
     def wait(self, handles: Collection[Any]) -> Collection[Any]:
-        """Block until some handles are done; returns those. Raises WorkerError as `submit` does."""
+        """Block until some handles are done; returns these. Raises WorkerError like `submit`."""
         ...
 
     def result(self, handle: Any) -> ChunkRows:
         """Rows of a handle that is done.
 
         Raises WorkerLost when its process died or its rows were lost, WorkerNotStarted when it
-        never came to work. A backend gives up with WorkerError when processes that it starts anew
-        never do.
+        never began to work. A backend gives up with WorkerError when processes that it restarts
+        never begin.
         """
         ...
 
     def close(self) -> None:
-        """Drop what is not done and let the workers go."""
+        """Drop unfinished chunks and release the workers."""
         ...

@@ -39,7 +39,7 @@ class DaskBackend:
                 "address, as in tcp://host:8786"
             ) from error
         self._address = self._client.scheduler.address
-        # Tells of lost connections at length; the errors below say what has come of it.
+        # Logs lost connections at length; the errors below report the outcome.
         self._log = logging.getLogger("distributed.client")
         self._log_level = self._log.level
         self._log.setLevel(logging.CRITICAL)
@@ -50,7 +50,7 @@ class DaskBackend:
             return 1 + max(1, sum(int(threads) for threads in self._client.nthreads().values()))
 
     def submit(self, chunk: Chunk) -> Any:
-        # A name of its own each time: a chunk that lost its worker is to run again.
+        # A new key each time: a chunk that lost its worker must run again.
         key = f"chunk-{chunk.key}-{uuid.uuid4().hex}"
         with self._connected():
             return self._client.submit(self._work, chunk, pure=False, key=key)
@@ -66,7 +66,7 @@ class DaskBackend:
 
     def result(self, handle: Any) -> ChunkRows:
         def outcome(seconds: float) -> ChunkRows | BaseException:
-            # The error is asked for, so that one of the work is not taken for one of the asking.
+            # The exception is fetched, to distinguish errors of the work from errors of the fetch.
             # Rows that died with their worker before they were fetched are computed again.
             error: BaseException | None = handle.exception(timeout=seconds)
             return error or handle.result(timeout=seconds)
@@ -93,12 +93,12 @@ class DaskBackend:
         try:
             return self._distributed.LocalCluster(
                 n_workers=jobs, threads_per_worker=1, processes=True,
-                # A free port: its own default may be taken by another cluster, of which it warns.
+                # A free port: the default may be taken by another cluster, which causes a warning.
                 dashboard_address="127.0.0.1:0",
-                # How often to try again is decided by the one who dispatches.
+                # The dispatcher decides how often to try again.
                 scheduler_kwargs={"allowed_failures": 0},
             )  # fmt: skip
-        # Of many kinds, some of them plain exceptions.
+        # The errors are of many types, some of them plain exceptions.
         except Exception as error:
             raise WorkerError(
                 f"dask: cannot start workers here ({error}); in a script, put what runs the sweep "
@@ -106,7 +106,7 @@ class DaskBackend:
             ) from error
 
     def _patiently(self, ask: Callable[[float], _Answer]) -> _Answer:
-        """Ask for as long as there are workers that could return the result."""
+        """Wait while there are workers that could return the result."""
         seen = time.monotonic()
         while True:
             with self._connected():
@@ -118,13 +118,13 @@ class DaskBackend:
                         seen = time.monotonic()
             if time.monotonic() - seen > patience.DESERTED_SECONDS:
                 raise WorkerError(
-                    f"dask: the scheduler at {self._address} has no workers; start some, as in "
+                    f"dask: the scheduler at {self._address} has no workers; start some with "
                     f"dask worker {self._address}, and continue with --resume"
                 )
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Name the loss of the scheduler, whatever was asked of it."""
+        """Report the loss of the scheduler, whatever the request was."""
         if self._client.status != "running":
             raise self._lost()
         try:

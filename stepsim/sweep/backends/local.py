@@ -19,10 +19,10 @@ from stepsim.sweep.running.work import ChunkRows, execute_chunk
 _log = logging.getLogger("stepsim")
 
 _STARTS = 4
-"""Times in a row that a process may die before it begins to work."""
+"""How often in a row a process may die before it begins to work."""
 
 _OFFERED = 64
-"""Chunks for each worker to choose from."""
+"""Chunks queued for each worker."""
 
 _Task = tuple[Chunk, "Future[ChunkRows]"]
 
@@ -30,10 +30,10 @@ _Task = tuple[Chunk, "Future[ChunkRows]"]
 class LocalBackend:
     """Processes of this machine, run by loky's executor; with ``jobs=1`` the calling process.
 
-    ``inline=False`` takes a process of its own for a single job, too. A process goes on with the
-    design point it has prepared as long as there are chunks of it. One that died is replaced; one
-    that cannot be started is done without, with a warning, as long as another one works. An object
-    that is kept serves many sweeps without starting anew.
+    ``inline=False`` uses a separate process even for a single job. A process continues with the
+    design point it has prepared as long as there are chunks of it. A process that died is replaced;
+    if one cannot be started, the others continue without it, after a warning. An object
+    that is kept serves many sweeps without restarting its processes.
     """
 
     def __init__(self, jobs: int, work: Work = execute_chunk, *, inline: bool = True) -> None:
@@ -41,7 +41,7 @@ class LocalBackend:
         self._jobs = jobs
         self._work = work
         self._offered: dict[int, deque[_Task]] = {}
-        """By design point, in the order of submission."""
+        """Waiting chunks by design point, in the order of submission."""
         self._next: _Task
         self._seats: list[_Seat] = []
         try:
@@ -50,10 +50,10 @@ class LocalBackend:
                     self._seats.append(_Seat(work))
                 except WorkerError as error:
                     self._go_on_with(self._seats, error)
-                    # Where memory or space ended, more of them make it worse.
+                    # If memory or disk space ran out, more processes make it worse.
                     break
         except BaseException:
-            # Nobody else can end those that have started.
+            # Nothing else ends the processes that have started.
             with signals_held():
                 self.close()
             raise
@@ -76,7 +76,7 @@ class LocalBackend:
             handle.set_result(self._work(chunk))
         self._hand_out()
         done = wait(handles, return_when=FIRST_COMPLETED).done
-        # Immediately, so that no worker waits while these are saved.
+        # At once, so that no worker waits while these rows are saved.
         self._hand_out()
         return done
 
@@ -94,7 +94,7 @@ class LocalBackend:
             seat.leave()
 
     def _hand_out(self) -> None:
-        """One chunk to compute and one to go on with for everybody."""
+        """Give every worker one chunk to compute and one to continue with."""
         while self._offered:
             seat = min(self._seats, key=_Seat.load)
             if seat.load() == 2:
@@ -107,15 +107,16 @@ class LocalBackend:
                 self._go_on_with([other for other in self._seats if other is not seat], error)
 
     def _go_on_with(self, seats: list[_Seat], error: WorkerError) -> None:
-        """Do without the other workers if any of these works, else raise the error."""
+        """Continue with these workers if any of them works, else raise the error."""
         if not any(seat.works() for seat in seats):
             raise error
         self._seats = seats
         reason = str(error).partition(";")[0]
-        _log.warning("%s; going on with %d of %d workers", reason, len(seats), self._jobs)
+        _log.warning("%s; continuing with %d of %d workers", reason, len(seats), self._jobs)
 
     def _choose(self, seat: _Seat) -> _Task:
-        """Of the prepared design point, else of one that nobody has, else of the longest."""
+        """A chunk of the prepared design point, else of an unassigned one, else of the longest
+        queue."""
         prepared = {other.design for other in self._seats}
         if seat.design in self._offered:
             design = seat.design
@@ -150,7 +151,7 @@ class _Seat:
         self.design = -1
 
     def load(self) -> int:
-        """Chunks it was given and has not brought back."""
+        """Chunks it was given and has not returned."""
         self._under_way = [future for future in self._under_way if not future.done()]
         return len(self._under_way)
 
@@ -165,9 +166,9 @@ class _Seat:
             self.leave()
             if self._failed_starts >= _STARTS:
                 raise WorkerError(
-                    f"local: a worker process died {_STARTS} times before it began to work; what "
-                    "it wrote says why. What was finished is kept: check that there is memory for "
-                    "it and that nobody kills it, or use --jobs 1, and continue with --resume"
+                    f"local: a worker process died {_STARTS} times before it began to work; its "
+                    "output shows why. Finished runs are kept: check that there is enough memory "
+                    "and that nothing kills it, or use --jobs 1, and continue with --resume"
                 ) from None
             self.take(chunk, future)
             return
@@ -176,11 +177,11 @@ class _Seat:
         inner.add_done_callback(partial(_pass_on, future, self._process))
 
     def works(self) -> bool:
-        """Whether its process has begun to work; of one that is just starting, wait for that."""
+        """Whether its process has begun to work; waits for one that is just starting."""
         return self._process is not None and self._process.began()
 
     def leave(self) -> None:
-        """End the process; what it had is lost."""
+        """End the process; its chunks are lost."""
         if self._process is not None:
             self._process.stop()
             self._process = None

@@ -1,12 +1,12 @@
-"""How long to wait for schedulers."""
+"""Timeouts for schedulers, in seconds."""
 
 from __future__ import annotations
 
 ANSWER_SECONDS = 10.0
-"""Within which a scheduler at an address is to respond."""
+"""Time in which a scheduler at an address must respond."""
 
 LOOK_SECONDS = 5.0
-"""Between looks at whether a scheduler still has workers."""
+"""Interval between checks for workers of a scheduler."""
 
 DESERTED_SECONDS = 60.0
-"""For which a scheduler may have no workers, as while they are replaced."""
+"""Time for which a scheduler may have no workers, as while they are replaced."""

@@ -21,7 +21,7 @@ from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows, execute_chunk
 
 _STORE_BYTES = 128 * 2**20
-"""Shared memory that ray takes for rows on their way; it would take a third of all there is."""
+"""Shared memory of ray for rows in transit; by default ray would take a third of all memory."""
 
 _NOWHERE = "http://127.0.0.1:9"
 
@@ -29,21 +29,21 @@ _ALONE = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"
     "no_proxy": "",
     "NO_PROXY": "",
 }
-"""For the processes of a cluster started here: one of them asks the web in which cloud it is, even
-with reports turned off. They find each other without a proxy."""
+"""Environment of a cluster started here: one of its processes queries the network for its cloud,
+even with usage reports turned off. The processes find each other without a proxy."""
 
 _ONE_ATTEMPT = {"RAY_gcs_server_port_wait_time_s": "1"}
-"""Ray tries to connect once, for half a minute, where something else listens."""
+"""Settings with which ray tries to connect once: half a minute if another service listens."""
 
 
 class RayBackend:
     """A ray cluster at ``address``, or one started here with ``jobs`` CPUs.
 
-    A process that is connected to a cluster already computes there.
+    If this process is connected to a cluster already, that cluster is used.
     """
 
     def __init__(self, jobs: int, address: str | None = None, work: Work = execute_chunk) -> None:
-        # Read when ray is loaded, and by the processes it starts: nothing is sent to its makers.
+        # Read when ray is loaded, and by the processes it starts: usage is not reported.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         self._ray = require("ray", SweepError)
         self._closing = ExitStack()
@@ -52,14 +52,14 @@ class RayBackend:
             try:
                 if address is not None:
                     _knock(address)
-                # Without "local" it would look for a cluster of somebody else on this machine.
+                # Without "local" it would look for another user's cluster on this machine.
                 own = {"address": "local", "num_cpus": jobs, "object_store_memory": _STORE_BYTES}
                 with _environment(_ONE_ATTEMPT if address else _ALONE), _own_signals():
                     self._ray.init(
                         **({"address": address} if address else own),
                         include_dashboard=False, log_to_driver=False, logging_level="ERROR",
                     )  # fmt: skip
-            # Of many kinds, some of them plain exceptions.
+            # The errors are of many types, some of them plain exceptions.
             except Exception as error:
                 where = f"no cluster responds at {address}" if address else "cannot start here"
                 cure = (
@@ -119,7 +119,7 @@ class RayBackend:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Name the loss of the cluster, whatever was asked of it and however ray tells of it."""
+        """Report the loss of the cluster, whatever the request was and however ray reports it."""
         errors = self._ray.exceptions
         of_workers = (
             errors.RayTaskError, errors.WorkerCrashedError, errors.OutOfMemoryError,
@@ -129,20 +129,20 @@ class RayBackend:
             yield
         except of_workers:
             raise
-        # An agent that is lost takes its node along: what fails first is a matter of chance.
+        # A lost agent takes its node down with it; which one fails first is a matter of chance.
         except (errors.RayError, ConnectionError) as error:
             raise _lost_ray(error) from error
 
     def _shut_down(self) -> None:
-        # What it has not told yet of dead workers it prints now.
+        # It prints pending reports of dead workers now.
         with redirect_stdout(io.StringIO()):
             self._ray.shutdown()
 
     def _cpus(self) -> int:
-        """Of the cluster, looked up now and then, as nodes come and go."""
+        """CPUs of the cluster, queried from time to time, since nodes come and go."""
         if time.monotonic() >= self._next_look:
             try:
-                # Asking a head that is gone would block until ray ends this process.
+                # A query to a lost head would block until ray ends this process.
                 _knock(self._head)
             except OSError as error:
                 raise _lost_ray(error) from error
@@ -164,7 +164,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _knock(address: str) -> None:
-    """Fail immediately where ray would try for minutes: nothing listens at ``host:port``."""
+    """Fail at once if nothing listens at ``host:port``, where ray would retry for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and "://" not in address and port.isdigit():
         socket.create_connection((host, int(port)), timeout=patience.ANSWER_SECONDS).close()
@@ -172,7 +172,7 @@ def _knock(address: str) -> None:
 
 @contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set variables for as long as ray starts, and put back what was there."""
+    """Set environment variables while ray starts, and restore them afterwards."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -186,7 +186,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Keep the handler of SIGTERM: that of ray ends the process without a word."""
+    """Keep the handler of SIGTERM, since that of ray ends the process without a message."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -196,7 +196,7 @@ def _own_signals() -> Iterator[None]:
 
 
 class _Selective:
-    """A stream that drops what some threads write."""
+    """A stream that drops the output of some threads."""
 
     def __init__(self, stream: TextIO, dropped: frozenset[threading.Thread]) -> None:
         self._stream = stream
@@ -212,9 +212,9 @@ class _Selective:
 
 @contextmanager
 def _keeping_stdout_for_results(threads: frozenset[threading.Thread]) -> Iterator[None]:
-    """Drop what threads of ray print to the standard output, which is for results.
+    """Drop the output of ray's threads to stdout, which is for results.
 
-    They tell there of dead workers, whatever they are asked not to log; this backend reports those
+    They print dead workers there even with logging turned off; this backend reports those
     itself.
     """
     real = sys.stdout
@@ -222,6 +222,6 @@ def _keeping_stdout_for_results(threads: frozenset[threading.Thread]) -> Iterato
     try:
         yield
     finally:
-        # Somebody else may have taken its place.
+        # Other code may have replaced it meanwhile.
         if sys.stdout is selective:
             sys.stdout = real

@@ -26,13 +26,13 @@ from stepsim.trace_io import (
 )
 
 Experts = tuple[int, int] | tuple[None, None]
-"""Experts of the model and of a token; None where the workload does not say."""
+"""Experts of the model and of a token; None if the workload does not state them."""
 
 
 class Batch(NamedTuple):
-    """A layer-step or a file of lengths: what windows are taken from.
+    """A layer-step or a file of lengths, from which windows are taken.
 
-    ``label`` says for messages what it is and how many ``rows`` it has; ``read`` takes the number
+    ``label`` describes it for messages, with its number of ``rows``; ``read`` takes the number
     of a window, or None for all rows.
     """
 
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 class Group(NamedTuple):
     """Batches with their numbers of rows, made one by one: a replay may have millions of steps.
 
-    ``steps`` are all that the source holds, chosen or not; None where they are not known.
+    ``steps`` are all steps of the source, selected or not; None if unknown.
     """
 
     rows: npt.NDArray[np.int64]
@@ -80,7 +80,8 @@ def _files(
             problems.append(f"{where}.files[{number}]: {error}")
             continue
         for part in parts:
-            # The folder is no part of the rows, so that a sweep compares with one elsewhere.
+            # The folder is not part of the rows, so that sweeps in different places can be
+            # compared.
             yield Batch(
                 Path(name).name, part.layer, part.step, part.tokens,
                 f"layer {part.layer} step {part.step} has {part.tokens} tokens",
@@ -142,7 +143,7 @@ def _synthetic(selection: TraceSelection, shape: Experts) -> Iterator[Batch]:
 def _known(shape: Experts) -> tuple[int, int]:
     if shape[0] is None:
         raise SweepError(
-            "traces.synthetic: this workload does not say how many experts it has; give files"
+            "traces.synthetic: this workload does not state its number of experts; give files"
         )
     return shape
 
@@ -190,7 +191,7 @@ def refuse(message: str, window: int | None) -> Content:
 
 
 def _wanted(values: Sequence[int] | None, count: int) -> Sequence[int]:
-    """Those of the first ``count`` numbers that are wanted, each once."""
+    """The selected ones of the first ``count`` numbers, each once."""
     if values is None:
         return range(count)
     return sorted({value for value in values if value < count})

@@ -33,8 +33,8 @@ _MACHINE = "machine."
 _FILES = ("machine", "model")
 _ONE_DEPTH = (
     "; design points have one depth for all FIFOs. Find depths for each FIFO with `stepsim size` "
-    "and run with them by `stepsim run --fifo-depth FILE.yaml`, or state them by with_depth in a "
-    "workload of your own"
+    "and use them with `stepsim run --fifo-depth FILE.yaml`, or state them by with_depth in a "
+    "your own workload"
 )
 _PLAIN = (int, float, str, bool, NoneType)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
@@ -43,9 +43,9 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
 def read_designs(
     spec: SweepSpec, source: Source, problems: Problems, *, machine_known: bool
 ) -> list[Design]:
-    """Design points as they are specified; what is wrong with others goes to ``problems``.
+    """Design points as they are specified; errors in others are added to ``problems``.
 
-    Without the machine only the names of what is changed of it are checked.
+    Without the machine only the names of its changed values are checked.
     """
     for problem in spec.axis_problems():
         problems.add(problem)
@@ -58,7 +58,7 @@ def read_designs(
     machines: dict[str, Machine | MachineError] = {}
     found = []
     for index, values in enumerate(given):
-        # Those that are listed come last.
+        # Listed points come last.
         listed = index - (len(given) - len(spec.points))
         one = Design(spec, source, common, values, index, listed, problems, machines)
         if one.check(machine_known=machine_known):
@@ -71,7 +71,7 @@ def resolve_points(
     traces: Mapping[int, Sequence[Trace]],
     problems: Problems,
 ) -> dict[str, Point]:
-    """Design points by what messages call them; what is wrong with others goes to ``problems``.
+    """Design points by their names in messages; errors in others are added to ``problems``.
 
     Those whose parameters depend on traces that are not known are left out.
     """
@@ -95,7 +95,7 @@ def resolve_points(
         if same != one.where:
             problems.add_of_point(
                 one.where,
-                f"is the same as {same} once defaults are filled in; take one of them out",
+                f"is the same as {same} once defaults are filled in; remove one of them",
             )
         points[one.where] = point
     return points
@@ -106,8 +106,8 @@ class Design:
 
     Attributes
     ----------
-    where : what messages call it.
-    given : the parameters of the workload that are given.
+    where : its name in messages.
+    given : the given parameters of the workload.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Design:
         self.given = own
 
     def check(self, *, machine_known: bool) -> bool:
-        """Whether its machine, and each parameter by itself, is sound."""
+        """Whether its machine, and each parameter by itself, is valid."""
         self._machine = self._find_machine(known=machine_known)
         with self._source.user_code():
             found = parameter_problems(self._workload, self.given)
@@ -155,7 +155,7 @@ class Design:
         return self._config is not None
 
     def routing_shape(self) -> tuple[int, int] | None:
-        """Experts of the routing that it needs, if its parameters tell.
+        """Experts of the routing that it needs, if its parameters determine them.
 
         Raises
         ------
@@ -168,12 +168,12 @@ class Design:
             return self._workload.routing_shape(given)
 
     def resolved(self, traces: Sequence[Trace]) -> Point:
-        """The point with all parameters; what published settings depend on are the traces.
+        """The point with all parameters; published settings may depend on the traces.
 
         Raises
         ------
         ParameterError
-            One is missing, or there is no such experiment.
+            A parameter is missing, or there is no such experiment.
         """
         assert self._machine is not None
         data: list[Data] = []
@@ -200,7 +200,7 @@ class Design:
         )
 
     def _portable(self, values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
-        """The values without objects of classes that only the user's file knows."""
+        """The values without objects of classes that only the user's file defines."""
         found: dict[str, Any] = {}
         for name, value in values.items():
             if isinstance(value, (*_PLAIN, tuple, Model)):
@@ -212,7 +212,7 @@ class Design:
         return found
 
     def place(self, key: str) -> str | None:
-        """Where the specification has the value of a key, as in ``grid.tile[2]``."""
+        """The path of a key's value in the specification, such as ``grid.tile[2]``."""
         if key not in self._design:
             return None
         if self._listed >= 0:
@@ -221,7 +221,7 @@ class Design:
         return f"grid.{key}[{texts.index(repr(self._design[key]))}]"
 
     def _find_machine(self, *, known: bool) -> Machine | None:
-        """The machine with what is changed of it; None if something is wrong with it."""
+        """The machine with its changes; None if it is invalid."""
         overrides = {
             key.removeprefix(_MACHINE): value
             for key, value in self._values.items()
@@ -271,7 +271,7 @@ class Design:
         return self._machines[key]
 
     def _blame(self, key: str, text: str, *, misnamed: bool = False) -> None:
-        """Add a problem where its key stands: in the design point, or once for all of them."""
+        """Add a problem at its key: in the design point, or once for all of them."""
         if misnamed and key in self._spec.grid:
             self._problems.add(f"grid.{key}: {text}")
             return
@@ -285,12 +285,12 @@ class Design:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A parameter as JSON has it, the same in every process.
+    """A parameter as a JSON value, the same in every process.
 
     Raises
     ------
     ParameterError
-        The text of a user's class is an address in memory, as it is without one of its own.
+        The text of a user's class has a memory address, because it defines no ``__str__``.
     """
     if isinstance(value, Model):
         return value.to_dict()
@@ -302,7 +302,7 @@ def _plain(name: str, value: Any) -> Any:
             [
                 (
                     name,
-                    f"class {type(value).__name__} has no text of its own, by which results name "
+                    f"class {type(value).__name__} has no text by which results can name "
                     "its values; define __str__",
                 )
             ]
@@ -316,7 +316,7 @@ def _text(design: Mapping[str, Any]) -> str:
 
 def _label(index: int, design: Mapping[str, Any]) -> str:
     """``0003-tile-dynamic``: unique by its number, safe as a folder name everywhere."""
-    # The folder of a machine's file is no part of the name: the same sweep elsewhere has the same.
+    # The folder of a machine's file is left out, so that the name is the same elsewhere.
     names = {
         key: Path(value).name if key in _FILES and isinstance(value, str) else value
         for key, value in design.items()

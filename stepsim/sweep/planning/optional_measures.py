@@ -1,6 +1,6 @@
-"""Measures that runs of some sweeps have only: energy, and the spread of an ensemble.
+"""Measures that only runs of some sweeps have: energy, and the spread of an ensemble.
 
-Tables of the others have no columns for them, so that they are what they were.
+Tables of other sweeps have no columns for them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def optional_measures(spec: SweepSpec, machines: Iterable[Mapping[str, Any]]) ->
 
     Parameters
     ----------
-    machines : values of the machines of its design points, as `Machine.to_dict` has them.
+    machines : values of the machines of its design points, as returned by `Machine.to_dict`.
     """
     keys = [*spec.parameters, *spec.grid, *(key for point in spec.points for key in point)]
     energy = any("energy" in machine for machine in machines)
@@ -31,7 +31,7 @@ def optional_measures(spec: SweepSpec, machines: Iterable[Mapping[str, Any]]) ->
 
 
 def measure_problems(spec: SweepSpec, measures: Iterable[str]) -> list[str]:
-    """Metrics that are asked for and that no run can have, in sentences."""
+    """Problems with requested metrics that no run can have, in sentences."""
     problems = []
     absent = [name for name in spec.metrics or () if name not in measures]
     if lost := [name for name in absent if name in ENERGY]:

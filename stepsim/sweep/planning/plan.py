@@ -1,4 +1,4 @@
-"""A checked specification as a list of chunks: which runs there are, and which share a program."""
+"""A checked specification as a list of chunks: all runs, and which of them share a program."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from stepsim.workloads import KV_LENGTHS, ROUTING, Source, Workload, find_worklo
 __all__ = ["CODE", "Chunk", "Plan", "Point", "make_plan", "traces_of", "versions"]
 
 CODE = "the workload's file"
-"""Part of a plan: the code of a user's workload."""
+"""The part of a plan that is the code of a user's workload."""
 
 DESIGN_POINTS = "design points"
 OF_POINTS = frozenset(("parameters", "machine", "config", "origins", "counting", "traces"))
 """Parts of a plan that have a value for each design point."""
 
 _BUILT = 64
-"""Design points whose programs are built to see whether they can be, where nothing else tells."""
+"""Number of design points whose programs are built to check them, if nothing else does."""
 
 _ONE_EXPERT: Experts = (1, 1)
-"""Routing of models whose tokens have no choice; it need not be given."""
+"""Routing of models whose tokens have no choice of experts; it need not be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Chunk:
     ----------
     key : name of its files.
     metrics : totals to keep.
-    ensemble : runs, seed and bounds of disturbed runs beside each run; None for none.
+    ensemble : number, seed and bounds of the disturbed runs of each run; None without them.
     """
 
     key: str
@@ -66,7 +66,7 @@ class Chunk:
     ensemble: Mapping[str, Any] | None = None
 
     def run_key(self, trace: Trace) -> str:
-        """What makes a run what it is, apart from the code of the workload and of stepsim."""
+        """The key of a run: all of its inputs except the code of the workload and of stepsim."""
         return digest_of_json([*self.point.content, trace.key, dict(self.limits)])[:20]
 
 
@@ -79,8 +79,8 @@ class Plan:
     source : where the workload comes from.
     traces_of : the traces of each design point, by its index; models differ in their routing.
     examples : a trace that fits each design point, by its index.
-    misfits : which design points do not fit some of the traces; these runs become failures.
-    optional : measures that only runs of some sweeps have, and those of this one do.
+    misfits : design points that do not fit some of the traces; these runs become failures.
+    optional : optional measures that the runs of this sweep have.
     """
 
     spec: SweepSpec
@@ -101,7 +101,7 @@ class Plan:
 
     @property
     def traces(self) -> list[Trace]:
-        """All traces, those that several points share once."""
+        """All traces, each once."""
         different = {id(own): own for own in self.traces_of.values()}
         return [trace for own in different.values() for trace in own]
 
@@ -139,7 +139,7 @@ class Plan:
                     number += 1
 
     def groups(self, point: Point) -> list[list[Trace]]:
-        """Traces that share a program where one is shared; bad ones come along where they stand."""
+        """Traces grouped by shared program; bad traces stay at their place in the order."""
         own = self.traces_of[point.index]
         if not self.shares_programs:
             return [list(own)]
@@ -155,9 +155,9 @@ class Plan:
 
     @cached_property
     def parts(self) -> dict[str, str]:
-        """What the rows depend on, apart from versions: SHA-256 of each part, by its name."""
+        """SHA-256 of each part that the rows depend on, by its name, apart from versions."""
         points = self.points
-        # The keys of runs know traces by content, the rows name them, too.
+        # The keys of runs identify traces by content; the rows also have their names.
         traces = {
             point.index: [
                 [trace.key, trace.label, trace.lengths and trace.lengths.label]
@@ -186,10 +186,10 @@ class Plan:
         return digest_of_json([self.parts, versions(), SWEEP_SCHEMA_VERSION])
 
     def differences(self, parts: Mapping[str, str]) -> list[str]:
-        """Names of the parts that are others in another plan."""
+        """Names of the parts that differ in another plan."""
         differing = [name for name, digest in self.parts.items() if parts.get(name) != digest]
         if DESIGN_POINTS in differing:
-            # Lists of other points differ in everything.
+            # If the design points differ, everything does.
             differing = [name for name in differing if name not in OF_POINTS]
         return differing
 
@@ -199,7 +199,7 @@ def _count(number: int, what: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What the rows of this process depend on."""
+    """Versions and code that the rows of this process depend on."""
     return {
         "stepsim": __version__,
         "model": str(MODEL_VERSION),
@@ -231,7 +231,7 @@ def make_plan(draft: Draft) -> Plan:
         raise draft.refusal(problems.listed())
     (source,) = sources
     workload = source.load()
-    # What depends on keys that are wrong is left alone: what they should be is unknown.
+    # Values that depend on wrong keys are not checked, since the right keys are unknown.
     designs: list[Design] = []
     if not draft.wrong & {"grid", "points", "parameters", "model"}:
         designs = read_designs(spec, source, problems, machine_known="machine" not in draft.wrong)
@@ -254,9 +254,9 @@ def make_plan(draft: Draft) -> Plan:
     optional = optional_measures(spec, [point.machine.to_dict() for point in points.values()])
     for problem in measure_problems(spec, optional):
         problems.add(problem)
-    told = problems.listed()
-    if told or draft.problems:
-        raise draft.refusal(told)
+    found = problems.listed()
+    if found or draft.problems:
+        raise draft.refusal(found)
     return Plan(
         spec,
         source,
@@ -269,7 +269,7 @@ def make_plan(draft: Draft) -> Plan:
 
 
 def _check_alone(draft: Draft, spec: SweepSpec, problems: Problems) -> None:
-    """Look at what can be told without design points."""
+    """Check everything that does not need design points."""
     if "grid" not in draft.wrong:
         for problem in spec.axis_problems():
             problems.add(problem)
@@ -290,7 +290,7 @@ def traces_of(
 ) -> dict[int, tuple[Trace, ...]]:
     """The traces of each design point, read once for all points with as many experts.
 
-    What was read is kept in ``by_shape``; what is wrong goes to ``problems``.
+    Traces that were read are kept in ``by_shape``; errors are added to ``problems``.
     """
     found: dict[int, tuple[Trace, ...]] = {}
     for design in designs:
@@ -308,7 +308,7 @@ def traces_of(
             break
         found[design.index] = by_shape[shape]
     if not designs and not (spec.traces is None and len(workload.inputs) > 1):
-        # Wrong points must not hide what is wrong with the traces. Whether a routing may be left
+        # Wrong points must not hide errors of the traces. Whether a routing may be left
         # out is not known without points.
         with problems.collected():
             _traces(spec, workload, _any_shape(spec, workload))
@@ -316,7 +316,7 @@ def traces_of(
 
 
 def _any_shape(spec: SweepSpec, workload: type[Workload]) -> Experts:
-    """Experts for looking at the traces alone, when parameters that would tell them are wrong."""
+    """Experts for checking the traces alone, if the parameters that determine them are wrong."""
     tells = workload.routing_shape.__func__ is not Workload.routing_shape.__func__  # type: ignore[attr-defined]
     drawn = spec.traces is not None and spec.traces.synthetic is not None
     return (1, 1) if tells and drawn else (None, None)
@@ -328,7 +328,10 @@ def _traces(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[T
         given = [key for key in ("lengths", "pairs") if getattr(spec, key) is not None]
         if given:
             raise SeveralProblems(
-                [f"{key}: is for workloads with two traces; remove the key" for key in given]
+                [
+                    f"{key}: applies only to workloads with two traces; remove the key"
+                    for key in given
+                ]
             )
     if not inputs:
         if spec.traces is not None:
@@ -382,7 +385,7 @@ def _usable(traces: list[Trace]) -> list[Trace]:
 
 
 def _numbered(traces: list[Trace]) -> list[Trace]:
-    """Tell copies of a trace under several names apart, for each run to have a key of its own."""
+    """Number copies of a trace under several names, so that every run has a unique key."""
     seen: Counter[tuple[Any, ...]] = Counter()
     numbered = []
     for trace in traces:

@@ -19,11 +19,11 @@ class Point:
 
     Attributes
     ----------
-    index, label : number and short text, which names the partition of the results.
-    values : the parameters of the workload, to be read by it: values of classes of the user are as
+    index, label : number and short text; the text names the partition of the results.
+    values : the parameters of the workload, for it to parse: values of classes of the user are as
         they were given, because other processes have not loaded the class; those that are not
         given are left out.
-    content : what it is however it is written: part of the keys of its runs.
+    content : its canonical values, which are part of the keys of its runs.
     origins, config : see `Resolved`.
     counting : how bytes and FLOPs are counted.
     """
@@ -46,10 +46,10 @@ class Point:
 
 
 class Fit(NamedTuple):
-    """Which batches a design point can run.
+    """The batches that a design point can run.
 
-    ``example`` is one of them, None if there is none. ``misfit`` says why one is not, for those it
-    cannot run; empty when there are none.
+    ``example`` is one of them, None if there is none. ``misfit`` states why it cannot run others;
+    empty if it can run all.
     """
 
     example: Trace | None
@@ -57,12 +57,12 @@ class Fit(NamedTuple):
 
 
 def is_checked_by_building(workload: type[Workload]) -> bool:
-    """Whether sizes that do not go together are found by nothing else."""
+    """Whether only building the program can find sizes that do not fit together."""
     return workload.check is Workload.check
 
 
 def fit(point: Point, traces: Sequence[Trace], *, build: bool) -> Fit:
-    """Try a design point against all batches; with ``build`` until its program is built for one."""
+    """Check a design point against all batches; with ``build``, build its program for one."""
     errors: dict[object, str] = {}
     example: Trace | None = None
     misfits: list[Trace] = []

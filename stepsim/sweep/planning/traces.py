@@ -1,7 +1,7 @@
 """The traces of a sweep: read, selected and sampled; a bad one is kept with its error.
 
-All that is selected is read once before the first run, for its identity. What fits into a budget
-stays in memory, the rest is read again when its turn comes.
+All selected traces are read once before the first run, for their identity. Those that fit a budget
+stay in memory; the rest is read again when needed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Content = tuple[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One trace as the runs see it. It travels to other processes with its data.
+    """One trace as the runs see it. It is sent to other processes with its data.
 
     Attributes
     ----------
     source, layer, step, window : labels; None where they do not apply.
-    identity : SHA-256 of the content, or of the labels when it could not be read.
-    data : expert ids ``[tokens, k]`` or lengths ``[requests]``; None without data, or when it is to
+    identity : SHA-256 of the content, or of the labels if it could not be read.
+    data : expert ids ``[tokens, k]`` or lengths ``[requests]``; None without data, or if it will
         be read again.
     error : why the trace cannot be used; empty when it can.
     rows : tokens or requests; None when it could not be read.
     lengths : cache lengths that go with a routing, for a decoder.
-    copy : how many traces before it are the same but for their files.
+    copy : number of earlier traces that differ only in their files.
     load : reads identity and data; None when ``data`` stays.
     """
 
@@ -54,17 +54,17 @@ class Trace:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What it is wherever it lies: equal content has equal keys under any name of the file."""
+        """Its key by content: equal content has equal keys, whatever the file."""
         lengths = None if self.lengths is None else self.lengths.key
         return self.layer, self.step, self.window, self.identity, lengths, self.copy
 
     def fed_to(self, inputs: Sequence[Input]) -> Data:
-        """What a workload with these inputs runs on.
+        """The data of a workload with these inputs.
 
         Raises
         ------
         ArgError
-            Lengths are negative, or there are not as many as tokens.
+            Lengths are negative, or their number differs from that of the tokens.
         """
         parts = {one.name: self._part(one, inputs) for one in inputs}
         arrays: dict[str, Any] = {name: one and one.data for name, one in parts.items()}
@@ -76,12 +76,12 @@ class Trace:
         return self.rows, *(None if one is None else one.identity for one in parts)
 
     def _part(self, one: Input, inputs: Sequence[Input]) -> Trace | None:
-        """What feeds an input: the lengths, where there is another input beside them."""
+        """The data of an input."""
         return self if one in of_traces(inputs) else self.lengths
 
     @property
     def label(self) -> str:
-        """The trace in the words of a message: ``routing.parquet layer 3 step 7 window 2``."""
+        """The trace for messages: ``routing.parquet layer 3 step 7 window 2``."""
         parts = [] if self.source is None else [self.source]
         for name in ("layer", "step", "window"):
             value = getattr(self, name)
@@ -90,12 +90,12 @@ class Trace:
 
     @property
     def whole_label(self) -> str:
-        """As `label`, with the cache lengths of a decoder; empty without any trace."""
+        """Like `label`, with the cache lengths of a decoder; empty without a trace."""
         lengths = "" if self.lengths is None else self.lengths.label
         return " with ".join(filter(None, (self.label, lengths)))
 
     def loaded(self) -> Trace:
-        """The trace with its data; with an error when it is not what it was. Never raises."""
+        """The trace with its data, or with an error if it has changed. Never raises."""
         lengths = None if self.lengths is None else self.lengths.loaded()
         error = self.error or ("" if lengths is None else lengths.error)
         if self.load is None:
@@ -104,12 +104,12 @@ class Trace:
             identity, data = self.load()
             if identity != self.identity:
                 error = f"{self.label}: has changed since the sweep was planned; start it again"
-        # A file that is gone, cut or being written fails in many ways; that costs its runs only.
+        # A missing, truncated or changing file fails in many ways; only its runs must fail.
         except Exception as found:
             data = None
             error = (
-                f"{self.label}: cannot be read any more since the sweep was planned ({found}); put "
-                "the file back as it was and start the sweep again"
+                f"{self.label}: can no longer be read ({found}), although it could when the sweep "
+                "was planned; put the file back as it was and start the sweep again"
             )
         return replace(self, data=data, lengths=lengths, error=error, load=None)
 
@@ -119,12 +119,12 @@ class Trace:
 
 
 def of_traces(inputs: Sequence[Input]) -> list[Input]:
-    """Inputs that the key ``traces`` feeds; cache lengths beside a routing have their own key."""
+    """Inputs that the key ``traces`` provides; cache lengths next to a routing have another key."""
     return [one for one in inputs if one != KV_LENGTHS or len(inputs) == 1]
 
 
 NO_TRACE = Trace(None, None, None, None, None)
-"""The trace of workloads that have none."""
+"""The trace of workloads that read none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ class Source:
     Attributes
     ----------
     source, layer, step, window : as in `Trace`.
-    place : where it lies; sources are read fastest in this order.
-    read : identity and data; raises TraceError.
+    place : its place in the sources; reading in this order is fastest.
+    read : reads identity and data; raises TraceError.
     """
 
     source: str
@@ -147,7 +147,7 @@ class Source:
 
 
 def read_sources(sources: Iterable[Source]) -> list[Trace]:
-    """Read all, in the order in which they lie; returns them in the order given."""
+    """Read all in the order of their places; returns them in the order given."""
     given = list(sources)
     traces: dict[int, Trace] = {}
     left = KEPT_BYTES

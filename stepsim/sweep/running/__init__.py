@@ -1,1 +1,1 @@
-"""Carrying a sweep out."""
+"""Running a sweep."""

@@ -1,8 +1,8 @@
 """Feed chunks to a backend, a few ahead, and survive the death of workers.
 
-When a process dies it is not known which of the chunks it had was to blame. They are run again one
-by one, with nothing beside them; a chunk that loses its worker alone, several times, is given up.
-Of a process that died before it began no chunk is to blame: how often to start another is up to the
+When a process dies, it is unknown which of its chunks was to blame. They are run again one
+by one, with nothing else running; a chunk that then loses its worker several times is given up.
+If a process died before it began, no chunk is to blame; how often to start another is up to the
 backend.
 """
 
@@ -17,18 +17,18 @@ from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows
 
 _LIVES = 2
-"""Times a chunk may lose its worker while it runs alone."""
+"""How often a chunk may lose its worker while it runs alone."""
 
 
 def dispatch(
     chunks: Iterable[Chunk], backend: Backend, save: Callable[[ChunkRows], None]
 ) -> list[tuple[Chunk, str]]:
-    """Run all chunks and save each as it comes; returns those given up, with the reason."""
+    """Run all chunks and save each when it is done; returns those given up, with the reason."""
     finished: deque[ChunkRows] = deque()
     try:
         return _dispatch(chunks, backend, save, finished)
     finally:
-        # Whatever went wrong meanwhile, what has been computed is kept.
+        # Computed rows are kept, whatever went wrong meanwhile.
         _save_all(finished, save)
 
 
@@ -51,7 +51,7 @@ def _dispatch(
                 exhausted = True
             else:
                 active[backend.submit(chunk)] = chunk
-        # Only now, so that no worker waits for a disk.
+        # Only now, so that no worker waits for the disk.
         _save_all(finished, save)
         if active:
             for handle in backend.wait(active.keys()):
@@ -78,7 +78,7 @@ def _save_all(finished: deque[ChunkRows], save: Callable[[ChunkRows], None]) -> 
 
 
 def _alone(chunk: Chunk, backend: Backend, save: Callable[[ChunkRows], None]) -> str:
-    """Run a chunk with nothing beside it; the reason when it is given up."""
+    """Run a chunk alone; returns the reason if it is given up."""
     reason = ""
     lives = _LIVES
     while lives:

@@ -1,4 +1,4 @@
-"""``run_sweep``: check, estimate, compute, save, sum up."""
+"""``run_sweep``: check, estimate, compute, save, summarize."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class SweepProgress:
 
     Attributes
     ----------
-    done, total : runs, those of an earlier start included.
-    seconds : since this start.
-    eta_seconds : estimate of what is left, None before the first chunk of this start.
+    done, total : number of runs, including those of an earlier start.
+    seconds : time since this start.
+    eta_seconds : estimate of the time left, None before the first chunk of this start.
     """
 
     done: int
@@ -51,12 +51,13 @@ class SweepSummary:
 
     Attributes
     ----------
-    runs : of the whole sweep; simulated : rows in ``runs``; failures : rows in ``failures``.
-    errors : failures by kind of error.
+    runs : number of runs of the whole sweep; simulated : rows in ``runs``; failures : rows in
+        ``failures``.
+    errors : number of failures by kind of error.
     unfinished : reason by chunk that lost its worker again and again; empty when complete.
-    damaged : what was wrong with chunks of an earlier start, which ran again.
-    computed : runs of this start.
-    seconds : of this start.
+    damaged : errors of damaged chunks of an earlier start, which were run again.
+    computed : number of runs of this start.
+    seconds : time of this start.
     """
 
     runs: int
@@ -88,9 +89,10 @@ def plan_sweep(spec: SweepSpec | Mapping[str, Any] | str | Path) -> Plan:
 
 
 def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
-    """Time of the sweep, from trying one run of a few design points; their rows are dropped.
+    """Estimate the time of the sweep from one run each of a few design points.
 
-    Each is tried twice: what the second time does not take is done once for a program.
+    Each is run twice: the time that the second run saves is spent once for a program. The rows are
+    dropped.
 
     Raises
     ------
@@ -111,7 +113,7 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
         costs.append((max(0.0, whole - again), again))
     prepare = sum(cost for cost, _ in costs) / len(costs)
     run = sum(cost for _, cost in costs) / len(costs)
-    # The workers that share the chunks of a program prepare it each.
+    # Each of the workers that share the chunks of a program prepares it.
     programs = sum(
         min(jobs, math.ceil(len(group) / plan.spec.chunk)) if plan.shares_programs else len(group)
         for point in plan.points
@@ -126,7 +128,7 @@ def check_jobs(jobs: int) -> None:
 
 
 def runs_left(plan: Plan, out: str | Path, *, resume: bool = False) -> int:
-    """How many runs are left to do in a folder, which is not touched.
+    """The number of runs left to do in a folder, which is not changed.
 
     Raises
     ------
@@ -155,25 +157,25 @@ def run_sweep(
 
     Parameters
     ----------
-    spec : YAML file, mapping, :class:`SweepSpec`, or what :func:`plan_sweep` made of them.
-    out : folder of the results; new, unless ``resume``.
+    spec : YAML file, mapping, :class:`SweepSpec`, or the plan that :func:`plan_sweep` made of one.
+    out : folder for the results; a new one, unless ``resume``.
     jobs : worker processes; ignored for a scheduler that runs elsewhere.
-    backend : "local", "dask", "ray", or an object that computes chunks; that one stays open.
-    address : of a running dask scheduler or ray cluster.
+    backend : "local", "dask", "ray", or an object that computes chunks, which stays open.
+    address : address of a running dask scheduler or ray cluster.
     resume : continue in a folder that holds this sweep.
     progress : called after every chunk.
 
     Raises
     ------
     SweepError
-        The specification is wrong, or the folder does not fit it; nothing has run then.
+        The specification is wrong, or the folder holds something else; nothing has run then.
     OutputError
-        A chunk cannot be written, or memory ends. What was saved stays, ``resume`` continues.
+        A chunk cannot be written, or memory runs out. Saved runs stay; ``resume`` continues.
     WorkerError
-        Workers cannot be started, or the scheduler was lost. What was saved stays.
+        Workers cannot be started, or the scheduler was lost. Saved runs stay.
     Ended
-        SIGTERM or SIGHUP came, and this is the main thread, which had no handler of its own. It is
-        a ``SystemExit``. What was saved stays, and the workers have ended.
+        SIGTERM or SIGHUP arrived in the main thread, which had no handler for it. It is
+        a ``SystemExit``. Saved runs stay, and the workers have ended.
     """
     plan = spec if isinstance(spec, Plan) else plan_sweep(spec)
     check_jobs(jobs)
@@ -185,8 +187,7 @@ def run_sweep(
         try:
             store = Store(Path(out), plan)
             store.check(resume=resume)
-            # The folder is touched only once there is something that computes: a scheduler may not
-            # respond.
+            # The folder is changed only once the backend works: a scheduler may not respond.
             if isinstance(backend, str):
                 backend = start_backend(backend, jobs, address)
                 closing.callback(close_backend, backend)
@@ -201,17 +202,17 @@ def run_sweep(
 
 
 def check_backend(name: str, address: str | None) -> None:
-    """Refuse what no backend can do, before anything is started.
+    """Refuse an unknown backend or a useless address, before anything is started.
 
     Raises
     ------
     SweepError
-        The backend is unknown, or has no address.
+        The backend is unknown, or takes no address.
     """
     if name not in BACKENDS:
         raise SweepError(f"unknown backend '{name}'; known are {', '.join(BACKENDS)}")
     if name == "local" and address is not None:
-        raise SweepError("address: the local backend has none; use --backend dask or ray")
+        raise SweepError("address: the local backend takes none; use --backend dask or ray")
 
 
 def start_backend(name: str, jobs: int, address: str | None) -> Backend:
@@ -221,7 +222,7 @@ def start_backend(name: str, jobs: int, address: str | None) -> Backend:
 
 
 def close_backend(backend: Backend) -> None:
-    # Halfway through, workers and their temporary folders would stay.
+    # If interrupted halfway, workers and their temporary folders would stay.
     with signals_held():
         backend.close()
 
@@ -250,7 +251,7 @@ def _run(
 def sum_up(
     plan: Plan, store: Store, unfinished: Mapping[str, str], computed: int, begin: float
 ) -> SweepSummary:
-    """The summary of a folder, which is written there if the sweep is complete."""
+    """The summary of a folder; it is written to the folder if the sweep is complete."""
     errors = _errors(store)
     summary = SweepSummary(
         runs=plan.runs,
@@ -268,7 +269,7 @@ def sum_up(
 
 
 def _errors(store: Store) -> dict[str, int]:
-    """Failures by kind."""
+    """Number of failures by kind of error."""
     found: Counter[str] = Counter()
     for table in store.tables("failures"):
         found.update(table["error"].to_pylist())

@@ -1,6 +1,6 @@
-"""SIGTERM and SIGHUP end a sweep as Ctrl-C does: by an exception, so that all is put in order.
+"""SIGTERM and SIGHUP end a sweep as Ctrl-C does: by an exception, so that it can clean up.
 
-Without this they end the process on the spot, and the workers and temporary files stay behind.
+Otherwise they end the process at once and leave the workers and temporary files behind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Ended(SystemExit):
 
     Attributes
     ----------
-    signal : which one it was.
+    signal : the signal that arrived.
     """
 
     def __init__(self, number: int) -> None:
@@ -36,12 +36,12 @@ class Ended(SystemExit):
 
 @contextmanager
 def ended_by_signals() -> Iterator[Ending]:
-    """Raise `Ended` in the block when SIGTERM or SIGHUP comes; afterwards all is as before.
+    """Raise `Ended` in the block on SIGTERM or SIGHUP; restore the handlers afterwards.
 
-    Only the main thread can have it so; in another one nothing changes. Signals for which there is
-    a handler, or which are ignored as under ``nohup``, are left alone. What comes while the first
-    one is acted upon has no effect, and a second Ctrl-C has none either. Yields what tells the
-    block's end that the process ends as well.
+    This works in the main thread only and has no effect in others. Signals for which there is
+    a handler, or which are ignored as under ``nohup``, are left alone. Signals that arrive while
+    the first one is handled have no effect, nor has a second Ctrl-C. Yields the object that the
+    block informs when the process ends with it.
     """
     before: dict[signal.Signals, Any] = {}
     if _in_main_thread():
@@ -54,7 +54,7 @@ def ended_by_signals() -> Iterator[Ending]:
             signal.signal(number, end)
         yield end
     finally:
-        # An exception would keep the other handlers from being put back.
+        # An exception would keep the other handlers from being restored.
         end.over = True
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if end.process_ends else handler)
@@ -64,10 +64,10 @@ def ended_by_signals() -> Iterator[Ending]:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """The first signal that Python acts on waits for the end of the block; later ones are lost.
+    """Delay the first signal until the end of the block; later ones are lost.
 
-    For what must not be left half done. In another thread than the main one nothing changes, as
-    Python acts on no signal there.
+    It protects work that must not be left half done. It has no effect outside the main thread,
+    since Python handles no signals there.
     """
     before: dict[signal.Signals, Any] = {}
     if _in_main_thread():
@@ -90,7 +90,7 @@ def signals_held() -> Iterator[None]:
 
 
 def _in_main_thread() -> bool:
-    """Whether this thread can have handlers of signals."""
+    """Whether this thread can have signal handlers."""
     return threading.current_thread() is threading.main_thread()
 
 
@@ -99,18 +99,18 @@ class _UnderWay:
 
 
 class Ending:
-    """A handler that raises, unless what it has raised before is still under way.
+    """A handler that raises, unless its earlier exception is still propagating.
 
-    Ignoring the others by ``SIG_IGN`` would not do: of one that has come already Python complains
-    with a traceback. An exception that was lost, as in a ``__del__``, is not under way any more.
+    Ignoring further signals by ``SIG_IGN`` is not enough: for one that has arrived Python complains
+    with a traceback. An exception that was lost, as in a ``__del__``, no longer propagates.
 
     Attributes
     ----------
-    process_ends : to be set when nothing but the end of the process follows the block. Signals
-        have no effect from then on: the default action would end it with another exit code, and
-        without what is done at its exit.
-    over : whether signals are only noted.
-    late : those that were noted.
+    process_ends : to be set when the process ends right after the block. Signals
+        have no effect from then on: the default action would end the process with another exit
+        code, and skip its exit handlers.
+    over : whether signals are only recorded.
+    late : the signals that were recorded.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Ending:
         if self.over:
             self.late.append(number)
             return
-        # No variable of this frame may hold it: its traceback holds the frame.
+        # No variable of this frame may refer to it, since its traceback refers to the frame.
         raise self._exception(number)
 
     def _exception(self, number: int) -> BaseException:

@@ -1,4 +1,4 @@
-"""What a worker does: run the chunks it is given and hand their rows back."""
+"""The work of a worker: run the given chunks and return their rows."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class ChunkRows:
 
     Attributes
     ----------
-    runs, failures : rows as in the schemas; plain values, so that workers need not load what only
-        the one who writes needs.
-    units : tables of the stall breakdown, one per run, empty unless asked for.
-    timing : where the time went; not part of the results.
-    versions : of the software that computed the rows.
+    runs, failures : rows as in the schemas; plain values, so that workers need not import modules
+        for writing.
+    units : tables of the stall breakdown, one per run; empty unless requested.
+    timing : wall time by step; not part of the results.
+    versions : versions of the software that computed the rows.
     """
 
     key: str
@@ -95,7 +95,7 @@ def _case(chunk: Chunk, about: _About, data: Data) -> Case:
 
 
 class _About:
-    """What all runs of a chunk share: the workload, the columns that say what it is, its key."""
+    """The data that all runs of a chunk share: the workload, its columns, its key."""
 
     def __init__(self, chunk: Chunk) -> None:
         point, known = chunk.point, versions()
@@ -126,7 +126,7 @@ class _Rows:
         self.engine_seconds = 0.0
 
     def add(self, trace: Trace) -> None:
-        """Take a run up; it is made with those before and after it that share its program."""
+        """Add a run; it is simulated together with its neighbors that share its program."""
         trace = trace.loaded()
         identity = {**self._about.columns, **_labels(self._chunk, trace)}
         if trace.error:
@@ -140,10 +140,10 @@ class _Rows:
             self.prepare_seconds += time.perf_counter() - begin
             stage = "run"
             run = _Run(identity, case, data, case.bound(data))
-        # Whatever goes wrong in one run must not take the others along.
+        # An error in one run must not affect the others.
         except Exception as error:
             text = str(error)
-            # The program does not know which batch it was to be built for.
+            # The program does not know the batch that it was built for.
             if stage == "build" and trace.whole_label:
                 text = f"{trace.whole_label}: {text}"
             self._waiting.append(_Failure(identity, stage, type(error).__name__, text))
@@ -153,7 +153,7 @@ class _Rows:
         self._waiting.append(run)
 
     def finish(self) -> None:
-        """Make the runs that wait, and write their rows in the order of the traces."""
+        """Simulate the collected runs, and write their rows in the order of the traces."""
         waiting, self._waiting = self._waiting, []
         runs = [one for one in waiting if isinstance(one, _Run)]
         made = iter(self._made(runs) if runs else ())
@@ -163,7 +163,7 @@ class _Rows:
                 self.failures.append(failure.row())
 
     def _made(self, runs: list[_Run]) -> list[Callable[[], tuple[Totals, pa.Table | None]]]:
-        """What gives totals and units of each run, or raises what went wrong."""
+        """A function that returns totals and units of a run, or raises its error."""
         case, units = runs[0].case, self._chunk.units
         common = [table for table in runs[0].indices if all(table in run.indices for run in runs)]
         indices = {table: np.stack([run.indices[table] for run in runs]) for table in common}
@@ -182,7 +182,7 @@ class _Rows:
     def _write(
         self, run: _Run, made: Callable[[], tuple[Totals, pa.Table | None]]
     ) -> _Failure | None:
-        """Write the rows of a run; why it did not end well."""
+        """Write the rows of a run; returns why it failed, if it did."""
         try:
             totals, units = made()
             if units is not None:
@@ -212,7 +212,7 @@ class _Rows:
         return None
 
     def _spread(self, run: _Run, totals: Totals) -> dict[str, float | None]:
-        """Measures of the disturbed runs beside a run that came to its end, where wanted."""
+        """Measures of the disturbed runs of a successful run, if requested."""
         options = self._chunk.ensemble
         if options is None or totals.status not in ENDED:
             return {}
@@ -226,7 +226,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run that can be made."""
+    """A run that can be simulated."""
 
     identity: dict[str, Any]
     case: Case
@@ -236,7 +236,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A run that cannot be made, or did not end well."""
+    """A run that cannot be simulated, or that failed."""
 
     identity: dict[str, Any]
     stage: str

@@ -1,4 +1,4 @@
-"""Search of design spaces: which designs to simulate, when not all of them are."""
+"""Search of design spaces: the choice of designs to simulate, if there are too many for all."""
 
 from stepsim.sweep.search.spec import SearchOptions, TuneSpec
 from stepsim.sweep.search.tune import Trial, TuneProgress, Tuning, tune

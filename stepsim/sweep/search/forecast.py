@@ -1,8 +1,8 @@
-"""A forecast of points that were not tried, from those that were.
+"""A forecast of untried points from those that were tried.
 
-Costs of designs are close to products of what each parameter does, changed by pairs of them: the
-logarithm is regressed on every axis and every pair of axes, with a kernel by which near values of
-an axis tell of each other (a Gaussian process with an additive kernel of second order).
+Costs of designs are close to products of the effects of single parameters and of pairs of them: the
+logarithm is regressed on every axis and every pair of axes, with a kernel that correlates near
+values of an axis (a Gaussian process with an additive kernel of second order).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from stepsim.sweep.search.space import Place, Space
 
 _NOISE = 1e-3
 _PAIRS = 0.25
-"""Weight of pairs of axes beside single ones."""
+"""Weight of pairs of axes relative to single ones."""
 
 _MOST_FITTED = 600
-"""Points that a forecast is made from; the latest ones, beyond."""
+"""Most points that a forecast is made from; if there are more, the latest."""
 
 _Real = npt.NDArray[np.float64]
 
 
 Outcome = tuple[Sequence[float] | None, bool]
-"""Costs of a point, None if it cannot be had, and whether it satisfies all constraints."""
+"""Costs of a point, None if it is infeasible, and whether it satisfies all constraints."""
 
 
 def promising(
@@ -33,7 +33,7 @@ def promising(
 ) -> list[Place]:
     """Candidates that are forecast to lie furthest beyond the front, and beyond each other.
 
-    Costs are above 0. Candidates that are forecast to be no designs, or to violate a constraint,
+    Costs are above 0. Candidates that are forecast to be infeasible, or to violate a constraint,
     are left out.
     """
     tried = [*outcomes.items()][-_MOST_FITTED:]

@@ -1,4 +1,4 @@
-"""What a design is worth: its objectives and constraints, over its runs."""
+"""Judging a design by its objectives and constraints, over its runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepsim.sweep.search.trials import TrialPlanner, Trials
 
 _LEAST = 1e-12
-"""What a cost of 0 counts as: costs are compared by their ratios."""
+"""Value that replaces a cost of 0, since costs are compared by their ratios."""
 
 
 _VIOLATES = "violates "
@@ -30,12 +30,12 @@ _VIOLATES = "violates "
 
 @dataclass(frozen=True)
 class Judgment:
-    """Of one design.
+    """The judgment of one design.
 
     Attributes
     ----------
-    values : by objective, in their units; empty if it failed.
-    costs : the same, smaller ones being better and all above 0; None if it failed.
+    values : values by objective, in their units; empty if it failed.
+    costs : the same as costs, where smaller is better and all are above 0; None if it failed.
     violated : constraints that do not hold.
     failure : why it cannot be judged.
     """
@@ -61,8 +61,8 @@ class Judge:
                 )
             if objective.metric not in (*BETTER, COST):
                 raise planner.refusal(
-                    f"search.objectives[{at}]: of {objective.metric} neither smaller nor larger "
-                    f"is known to be better; expected one of {', '.join(BETTER)}"
+                    f"search.objectives[{at}]: it is unknown which values of {objective.metric} "
+                    f"are better; expected one of {', '.join(BETTER)}"
                 )
         weights = self._resolved_weights(planner, kept)
         try:
@@ -78,7 +78,7 @@ class Judge:
     def _resolved_weights(
         self, planner: TrialPlanner, kept: set[str]
     ) -> Mapping[str, float] | None:
-        """The weights by full name, None without any; all of them are of numbers."""
+        """The weights by full name, None without any; all of their columns are numbers."""
         known = {**planner.kinds(), **dict.fromkeys(kept - {COST}, kinds_of([0.0]))}
         found = {}
         for name, weight in planner.spec.search.cost.items():
@@ -96,12 +96,12 @@ class Judge:
         return found or None
 
     def _check_cost(self, planner: TrialPlanner) -> None:
-        """There are weights or prices where ``cost`` is asked for, and only there."""
+        """Check that weights or prices exist if ``cost`` is used, and only then."""
         at = next((i for i, one in enumerate(self._parsed) if one.metric == COST), None)
         if at is None and COST not in self._constraints.metrics:
             if self._weights is not None:
                 raise planner.refusal(
-                    "search.cost: is used by no objective and no constraint; add cost to "
+                    "search.cost: no objective and no constraint uses it; add cost to "
                     "objectives, or leave the weights out"
                 )
             return
@@ -114,7 +114,8 @@ class Judge:
                     raise planner.refusal(f"{key}: {error}") from None
 
     def refusal(self, design: Mapping[str, Any]) -> str:
-        """The constraint that the axes of a design alone violate; empty if there is none."""
+        """The constraint that the axes of a design violate by themselves; empty if there is
+        none."""
         for condition in self._constraints.conditions:
             if set(condition.names) <= design.keys() and not condition.holds(design):
                 return f"{_VIOLATES}{condition.text}"
@@ -127,7 +128,7 @@ class Judge:
         return self._known[number]
 
     def front(self, trials: Trials, numbers: Sequence[int]) -> list[int]:
-        """Those of the designs that are Pareto-optimal among those that satisfy everything."""
+        """The Pareto-optimal designs among those that satisfy all constraints."""
         costs = {}
         for number in numbers:
             judgment = self.of(trials, number)
@@ -156,10 +157,10 @@ class Judge:
 
 
 def _cost(value: float, better: Direction) -> float:
-    """Smaller is better, and above 0."""
+    """The value as a cost: smaller is better, and it is above 0."""
     return max(_LEAST, value if better == "smaller" else 1 / max(_LEAST, value))
 
 
 def is_violation(reason: str) -> bool:
-    """Whether a constraint is why a design was refused."""
+    """Whether a design was refused because of a constraint."""
     return reason.startswith(_VIOLATES)

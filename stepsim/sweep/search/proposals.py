@@ -1,7 +1,7 @@
-"""Which points to try next: Optuna's samplers beside a forecast, or the grid, or chance.
+"""The choice of points to try next: Optuna's samplers with a forecast, the grid, or chance.
 
-No point is proposed twice. Everything that is drawn comes from the seed, so that the same outcomes
-give the same proposals, in whatever process.
+No point is proposed twice. All random numbers come from the seed, so that the same outcomes
+give the same proposals in every process.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from stepsim.sweep.search.space import Place, Space
 Sampler = Literal["nsga2", "tpe", "random", "grid"]
 
 _ASKED: Final = {"nsga2": 20, "tpe": 2}
-"""Times a sampler is asked for each point of a batch; it may know no other, then chance decides."""
+"""Attempts of a sampler per point of a batch; if it finds no new point, one is drawn at random."""
 
 _CANDIDATES = 20_000
 """Points of a large space whose costs are forecast: neighbors of the front, and random ones."""
 
 _NO_DESIGN = 2.0
-"""By how much a point that cannot be had violates; one that violates a constraint does by 1."""
+"""Violation of an infeasible point; a point that violates a constraint has 1."""
 
 _FORECAST = 0.5
-"""Share of a batch that is forecast; the rest comes from the sampler."""
+"""Fraction of a batch that is chosen by the forecast; the sampler chooses the rest."""
 
 _EXPLORED = 2
 """Batches before the first forecast."""
@@ -41,11 +41,12 @@ class Proposals(Protocol):
     """A way to choose points."""
 
     def batch(self, count: int) -> list[Place]:
-        """Up to ``count`` points that were not proposed before; none when there are no others."""
+        """Up to ``count`` points that were not proposed before; empty if there are no more."""
         ...
 
     def learn(self, place: Place, costs: Sequence[float] | None, *, allowed: bool = True) -> None:
-        """What came of a point: its costs, smaller ones being better, or None if it cannot be had.
+        """Record the outcome of a point: its costs (smaller is better), or None if it is
+        infeasible.
 
         ``allowed`` is false when it violates a constraint.
         """
@@ -70,7 +71,7 @@ def make_proposals(
 
 
 class _Listed:
-    """Points in an order that does not depend on what comes of them."""
+    """Points in an order that does not depend on their outcomes."""
 
     def __init__(self, places: Iterator[Place]) -> None:
         self._places = places
@@ -91,7 +92,7 @@ class _Listed:
 
 
 class _Guided:
-    """Half of a batch is forecast to lie beyond the front, half comes from Optuna."""
+    """Half of a batch is forecast to improve on the front; Optuna chooses the other half."""
 
     def __init__(
         self, sampler: Sampler, space: Space, objectives: int, seed: int, batch: int
@@ -102,7 +103,7 @@ class _Guided:
         self._study = self._make_study(objectives, seed, max(2, batch))
         self._batches = 0
         self._proposed: dict[Place, Any] = {}
-        """The trials of Optuna by point; None of what is not known to it."""
+        """The trials of Optuna by point; None for points unknown to it."""
         self._outcomes: dict[Place, Outcome] = {}
 
     def batch(self, count: int) -> list[Place]:
@@ -135,7 +136,7 @@ class _Guided:
         self._tell(self._proposed[place], place)
 
     def _forecast(self, count: int) -> list[Place]:
-        """In turn the most promising of all points and of the neighbors of the front.
+        """The most promising of all points and of the neighbors of the front, in turn.
 
         A forecast is too coarse for small steps along the front, which neighbors take.
         """
@@ -149,7 +150,8 @@ class _Guided:
         return found + promising(self._space, self._outcomes, others, count - len(found))
 
     def _candidates(self, near: list[Place]) -> list[Place]:
-        """All that is left of a small space; of a large one what is near the front, and others."""
+        """All remaining points of a small space; for a large one, points near the front and random
+        ones."""
         if self._space.count <= _CANDIDATES:
             return [place for place in self._space.places() if place not in self._proposed]
         others = [self._space.random(self._draw) for _ in range(_CANDIDATES // 4)]
@@ -157,7 +159,7 @@ class _Guided:
         return [place for place in found if place not in self._proposed]
 
     def _ask(self) -> Place | None:
-        """A point of Optuna's choice; what it knows already is answered at once, and None."""
+        """A point chosen by Optuna; None for a known point, whose outcome is reported at once."""
         trial = self._study.ask()
         place = self._suggested(trial)
         if place in self._outcomes:
@@ -170,7 +172,7 @@ class _Guided:
         return None
 
     def _propose(self, place: Place) -> None:
-        """Let Optuna know a point that it did not choose."""
+        """Report a point to Optuna that it did not choose."""
         self._study.enqueue_trial({f"x{axis}": at for axis, at in enumerate(place)})
         trial = self._study.ask()
         self._suggested(trial)
@@ -188,7 +190,7 @@ class _Guided:
     def _tell(self, trial: Any, place: Place) -> None:
         costs, allowed = self._outcomes[place]
         if costs is None:
-            # Trials that fail teach the samplers nothing; those that violate much do.
+            # Samplers ignore failed trials, but learn from large violations.
             trial.set_constraint("allowed", _NO_DESIGN)
             self._study.tell(trial, self._worst())
             return
@@ -206,7 +208,7 @@ class _Guided:
         optuna = self._optuna
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         with warnings.catch_warnings():
-            # What this version calls experimental is pinned by a test.
+            # A test pins the interface that this version calls experimental.
             warnings.simplefilter("ignore")
             if self._sampler == "nsga2":
                 sampler = optuna.samplers.NSGAIISampler(population_size=batch, seed=seed)
@@ -218,7 +220,7 @@ class _Guided:
 
 
 def _shuffled(space: Space, draw: np.random.Generator, known: Any = ()) -> Iterator[Place]:
-    """All points in random order, without those that are known."""
+    """All points in random order, without the known ones."""
     if space.count <= _CANDIDATES:
         every = [place for place in space.places() if place not in known]
         for at in draw.permutation(len(every)):
@@ -233,10 +235,10 @@ def _shuffled(space: Space, draw: np.random.Generator, known: Any = ()) -> Itera
 
 
 def _import_optuna() -> Any:
-    optuna = require("optuna", SweepError, advice=", or take the sampler random or grid")
+    optuna = require("optuna", SweepError, advice=", or use the sampler random or grid")
     if not hasattr(optuna.trial.Trial, "set_constraint"):
         raise SweepError(
             f"tune: optuna {optuna.__version__} is installed, expected 5 or later; "
-            "pip install -U 'stepsim[search]', or take the sampler random or grid"
+            "pip install -U 'stepsim[search]', or use the sampler random or grid"
         )
     return optuna

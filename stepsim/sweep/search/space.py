@@ -21,8 +21,8 @@ class Space:
 
     Attributes
     ----------
-    names : of the axes.
-    values : of each axis; numbers in ascending order, then the others as they were given.
+    names : names of the axes.
+    values : values of each axis; numbers in ascending order, then the others as given.
     """
 
     names: tuple[str, ...]
@@ -39,21 +39,21 @@ class Space:
 
     @property
     def count(self) -> int:
-        """How many points there are."""
+        """The number of points."""
         return math.prod(self.sizes)
 
     def numbers(self, axis: int) -> int:
-        """How many values of an axis are numbers; these come first."""
+        """The number of values of an axis that are numbers; these come first."""
         return sum(map(_is_number, self.values[axis]))
 
     def design(self, place: Place) -> dict[str, Any]:
-        """The values of a point by name, as a specification lists them."""
+        """The values of a point by name, as in a specification."""
         return {
             name: axis[at] for name, axis, at in zip(self.names, self.values, place, strict=True)
         }
 
     def place(self, design: Mapping[str, Any]) -> Place | None:
-        """Where a listed point is; None if it is none of the space."""
+        """The position of a listed point; None if it is not in the space."""
         if design.keys() != set(self.names):
             return None
         found = []
@@ -69,13 +69,14 @@ class Space:
         return product(*map(range, self.sizes))
 
     def extremes(self) -> list[Place]:
-        """The point of all first values, that of all last ones, and one halfway."""
+        """The point of all first values, that of all last values, and one halfway between."""
         sizes = self.sizes
         ends = [tuple(0 for _ in sizes), tuple(n - 1 for n in sizes), tuple(n // 2 for n in sizes)]
         return list(dict.fromkeys(ends))
 
     def neighbors(self, place: Place) -> Iterator[Place]:
-        """Points one step away on one axis; what is no number is a step from everything."""
+        """Points one step away on one axis; a value that is not a number is one step from all
+        others."""
         for axis, at in enumerate(place):
             numbers, size = self.numbers(axis), len(self.values[axis])
             if at < numbers:
@@ -86,11 +87,11 @@ class Space:
                 yield (*place[:axis], i, *place[axis + 1 :])
 
     def random(self, draw: np.random.Generator) -> Place:
-        """A point, all equally likely."""
+        """A random point, all being equally likely."""
         return tuple(int(draw.integers(size)) for size in self.sizes)
 
     def likeness(self, axis: int) -> npt.NDArray[np.float64]:
-        """How much two values of an axis tell of each other, 1 for the same: ``[size, size]``."""
+        """Correlation of two values of an axis, 1 for equal ones: ``[size, size]``."""
         size, numbers = len(self.values[axis]), self.numbers(axis)
         found = np.eye(size)
         at = np.arange(numbers) / max(1, numbers - 1)

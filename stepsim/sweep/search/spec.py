@@ -1,4 +1,4 @@
-"""What a search runs: a specification of a sweep, with a section ``search``."""
+"""The specification of a search: that of a sweep, with a section ``search``."""
 
 from __future__ import annotations
 
@@ -27,17 +27,15 @@ _Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class SearchOptions(Section):
     """How the design space is searched."""
 
-    objectives: list[str] = Field(
-        description="metrics, of which the better values are looked for; p95_cycles is a percentile"
-    )
+    objectives: list[str] = Field(description="metrics to optimize; p95_cycles is a percentile")
     constraints: list[str] = Field(
-        default=[], description="conditions that designs must satisfy, as onchip_bytes <= 40e6"
+        default=[], description="conditions that designs must satisfy, such as onchip_bytes <= 40e6"
     )
     cost: dict[str, _Weight] = Field(
-        default={}, description="weights of columns, whose sum is the metric cost"
+        default={}, description="weights of the columns whose sum is the metric cost"
     )
     sampler: Literal[get_args(Sampler)] = Field(  # type: ignore[valid-type]
-        default="nsga2", description="what chooses the designs"
+        default="nsga2", description="method that chooses the designs"
     )
     trials: _Trials = Field(description="number of designs to simulate")
     batch: _Batch = Field(default=8, description="designs that are chosen and simulated together")
@@ -69,7 +67,7 @@ class SearchOptions(Section):
 
 
 class TuneSpec(SweepSpec):
-    """A sweep of which not every design point is run, but those that a search chooses.
+    """A sweep in which a search chooses the design points to run.
 
     ``points`` are tried first.
     """
@@ -77,7 +75,7 @@ class TuneSpec(SweepSpec):
     search: SearchOptions = Field(description="how the design space is searched")
 
     def search_problems(self) -> list[str]:
-        """What is wrong with the axes, or missing for a search, in sentences."""
+        """Problems with the axes of a search, in sentences."""
         problems = self.axis_problems()
         if not self.grid:
             problems.append("grid: missing; give the axes to search, lists of values or ranges")

@@ -1,4 +1,4 @@
-"""Designs of a search as they are simulated: through the store of a sweep that grows."""
+"""Simulating designs of a search, through the store of a sweep that grows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OF_ROWS = (
     "parameters", "model", "machine", "traces", "lengths", "pairs", "metrics", "counting", "units",
     "limits", "chunk",
 )  # fmt: skip
-"""Keys that rows depend on, beside the axes: with others, a folder holds another search."""
+"""Keys other than the axes that rows depend on: if they differ, a folder holds another search."""
 
 
 _KINDS: Mapping[str, Kinds] = {
@@ -42,16 +42,16 @@ _KINDS: Mapping[str, Kinds] = {
     "int64": kinds_of([1]),
     "double": kinds_of([1.0]),
 }
-"""Of columns by their Arrow types."""
+"""Kinds of columns by their Arrow types."""
 
 
 @dataclass(frozen=True)
 class SearchPlan(Plan):
-    """The designs that were chosen so far. What it is does not change as it grows."""
+    """The designs chosen so far. Its identity does not change as it grows."""
 
     @cached_property
     def parts(self) -> dict[str, str]:
-        """What the rows depend on, apart from versions and the designs."""
+        """SHA-256 of the inputs of the rows, apart from versions and the designs."""
         keys = {*_OF_ROWS, *(() if self.spec.ensemble is None else ("ensemble",))}
         common = self.spec.model_dump(mode="json", include=keys)
         contents = {"workload": self.source.text, CODE: self.source.digest, **common}
@@ -81,9 +81,9 @@ class TrialPlanner:
                 problems.add(problem)
         with problems.collected("workload"):
             self.source: Source = find_workload(spec.workload)
-        told = problems.listed()
-        if told or draft.problems:
-            raise draft.refusal(told)
+        found = problems.listed()
+        if found or draft.problems:
+            raise draft.refusal(found)
         self.spec = spec
         self._draft = draft
         self._workload = self.source.load()
@@ -94,7 +94,7 @@ class TrialPlanner:
             raise draft.refusal(absent)
 
     def refusal(self, problem: str) -> SweepError:
-        """The error for something else that is wrong with the specification, with its line."""
+        """The error for another problem of the specification, with its line."""
         return self._draft.refusal([problem])
 
     def machine(self) -> dict[str, Any]:
@@ -111,10 +111,11 @@ class TrialPlanner:
         return [{**machine, **axes} for machine in every]
 
     def kinds(self) -> dict[str, Kinds]:
-        """What conditions and costs may name, apart from metrics, and of which kinds it is."""
+        """Names that conditions and costs may use apart from metrics, with the kinds of their
+        values."""
         spec = self.spec
         found = {name: kinds_of([value]) for name, value in self.machine().items()}
-        # A text may also be a number, as of a tile that may be 16 or dynamic.
+        # A text may also be a number, as for a tile that may be 16 or dynamic.
         for name, column in parameter_columns(self._workload).items():
             found[name] = _KINDS.get(str(column.type), frozenset())
         for name in dict.fromkeys([*spec.grid, *(key for point in spec.points for key in point)]):
@@ -146,13 +147,13 @@ class TrialPlanner:
 
     @cached_property
     def optional_measures(self) -> tuple[str, ...]:
-        """Measures that only runs of some searches have, and those of this one do."""
+        """Optional measures that the runs of this search have."""
         names = self.spec.grid.get("machine", [self.spec.machine])
         machines = [load_machine(str(one)).to_dict() for one in names]
         return optional_measures(self.spec, machines)
 
     def _check_axes(self) -> None:
-        """Every value of an axis by itself, beside the first values of the others."""
+        """Every value of an axis, combined with the first values of the others."""
         first = {name: values[0] for name, values in self.spec.grid.items()}
         problems = Problems(self._draft.lines)
         found: dict[str, None] = {}
@@ -165,9 +166,9 @@ class TrialPlanner:
             if sound and not found:
                 found["checked"] = None
                 traces_of(self.spec, self._workload, [alone], problems, self._by_shape)
-        told = problems.listed()
-        if told:
-            raise self._draft.refusal(told)
+        found = problems.listed()
+        if found:
+            raise self._draft.refusal(found)
 
     def _design(
         self, spec: TuneSpec, design: Mapping[str, Any], index: int, problems: Problems
@@ -196,7 +197,7 @@ class TrialPlanner:
 
 @dataclass
 class Trials:
-    """All designs that were simulated, with their rows: what is known is not run again."""
+    """All simulated designs with their rows; known designs are not run again."""
 
     planner: TrialPlanner
     designs: list[dict[str, Any]] = field(default_factory=list)
@@ -219,7 +220,7 @@ class Trials:
         return index
 
     def plan(self) -> SearchPlan:
-        """All of them, in the order in which they were added."""
+        """All designs, in the order in which they were added."""
         return self.planner.plan(self.designs, self._resolved)
 
     def take_saved(self, store: Store) -> None:
@@ -228,7 +229,7 @@ class Trials:
         Raises
         ------
         SweepError
-            They are of other machines or traces than these designs have now.
+            The rows belong to other machines or traces than these designs have now.
         """
         for name in ("runs", "failures"):
             for table in store.tables(name):
@@ -243,19 +244,19 @@ class Trials:
             if any(row["run"] not in keys for row in known):
                 raise SweepError(
                     f"{store.folder}: holds another search: machine, traces or defaults of design "
-                    f"'{chunk.point.label}' are others now; choose another folder"
+                    f"'{chunk.point.label}' differ now; choose another folder"
                 )
 
     def run(
-        self, saving: Saving, backend: Backend, told: Callable[[int], None]
+        self, saving: Saving, backend: Backend, report: Callable[[int], None]
     ) -> Mapping[str, str]:
-        """Simulate what is missing; returns the reason by chunk that cannot be computed."""
+        """Simulate the missing runs; returns the reason for each chunk that cannot be computed."""
 
         def save(rows: ChunkRows) -> None:
             saving.save(rows)
             self._take("runs", rows.runs)
             self._take("failures", rows.failures)
-            told(saving.left)
+            report(saving.left)
 
         return {chunk.key: why for chunk, why in dispatch(saving.missing(), backend, save)}
 
@@ -268,11 +269,12 @@ class Trials:
         return "" if self._rows.get(index) else "has no run that ended"
 
     def rows(self, index: int) -> list[dict[str, Any]]:
-        """Its runs that succeeded."""
+        """The successful runs of a design."""
         return [row for row in self._rows.get(index, ()) if row["status"] == "ok"]
 
     def values(self, index: int) -> dict[str, Any]:
-        """What conditions and costs may name, apart from metrics: axes, parameters, machine."""
+        """Values that conditions and costs may name, apart from metrics: axes, parameters,
+        machine."""
         point = self._resolved[index][0]
         machine = dict(flat("machine", point.machine.to_dict()))
         plain = dict(point.content[1].items())

@@ -1,8 +1,8 @@
-"""``tune``: choose designs, simulate them, learn from what came of them, again and again.
+"""``tune``: choose designs, simulate them, learn from the outcomes, and repeat.
 
 A search is a function of its specification: the same outcomes lead to the same choices. To continue
-one, it is done again from the start, and what the store holds is not simulated again. So nothing
-but rows has to survive a kill, and Optuna's study is in memory.
+one, it is repeated from the start, but designs in the store are not simulated again. So nothing
+but rows has to survive a kill, and Optuna's study stays in memory.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from stepsim.sweep.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class TuneProgress:
-    """Progress of a search: designs of this search that are judged, and how many are on the front.
+    """Progress of a search: the number of judged designs, and of designs on the front.
 
-    ``seconds`` are those since this start.
+    ``seconds`` is the time since this start.
     """
 
     trials: int
@@ -59,11 +59,11 @@ class Trial:
     ----------
     number : of the design in the tables of the folder.
     design : its values by axis.
-    values : what it was judged by, by objective; empty for one that failed.
+    values : its values by objective; empty if it failed.
     violated : constraints that it does not satisfy.
     failure : why it cannot be judged; empty if it can.
-    pareto_optimal : none that satisfies all constraints is at least as good in every objective and
-        better in one.
+    pareto_optimal : no design that satisfies all constraints is at least as good in every objective
+        and better in one.
     """
 
     number: int
@@ -80,13 +80,13 @@ class Tuning:
 
     Attributes
     ----------
-    objectives : what designs were judged by.
+    objectives : the objectives by which designs were judged.
     trials : designs that were simulated, in the order in which they were chosen.
-    space : points of the space.
-    refused : reason by design, of those that cannot be built or violate a constraint on axes.
-    computed : runs of this start; the others were there.
+    space : number of points of the space.
+    refused : reason by design, for designs that cannot be built or violate a constraint on axes.
+    computed : number of runs of this start; the others were stored already.
     unfinished : reason by chunk that lost its worker again and again.
-    seconds : of this start.
+    seconds : time of this start.
     """
 
     objectives: tuple[str, ...]
@@ -117,7 +117,7 @@ def tune(
     resume: bool = False,
     progress: Callable[[TuneProgress], None] | None = None,
 ) -> Tuning:
-    """Search a design space into a folder, which is that of a sweep of the designs chosen.
+    """Search a design space into a folder, which is that of a sweep of the chosen designs.
 
     Which designs are chosen depends on the specification alone: neither on ``jobs``, nor on the
     backend, nor on how often the search was interrupted.
@@ -125,16 +125,16 @@ def tune(
     Parameters
     ----------
     spec : YAML file or mapping: a sweep with a section ``search``.
-    out, jobs, backend, address, resume : as of :func:`run_sweep`. A folder may also be continued
+    out, jobs, backend, address, resume : as in :func:`run_sweep`. A folder may also be continued
         with another ``search``, other axes, or more trials: what it holds is not run again.
     progress : called after every batch.
 
     Raises
     ------
     SweepError
-        The specification is wrong, or the folder does not fit it, or Optuna is missing.
+        The specification is wrong, the folder holds something else, or Optuna is missing.
     OutputError, WorkerError, Ended
-        As of :func:`run_sweep`.
+                As in :func:`run_sweep`.
     """
     begin = time.perf_counter()
     planner = TrialPlanner(read_spec(spec, TuneSpec))
@@ -187,7 +187,7 @@ def tune(
 
 
 class _Search:
-    """The loop without the folder: which designs are next, and what came of them."""
+    """The loop without the folder: the next designs, and their outcomes."""
 
     def __init__(self, planner: TrialPlanner, trials: Trials) -> None:
         options = planner.spec.search
@@ -224,7 +224,7 @@ class _Search:
         return None
 
     def nothing_left(self) -> str:
-        """Why there is nothing to simulate: how many designs each reason refuses."""
+        """Why there is nothing to simulate: the number of designs refused for each reason."""
         counts = Counter(self.refused.values())
         reasons = [f"{reason}: {count:,} designs" for reason, count in counts.most_common()]
         key = "search.constraints" if all(map(is_violation, counts)) else "grid"
@@ -234,7 +234,7 @@ class _Search:
         )
 
     def learn(self, batch: list[int]) -> None:
-        """Let the sampler know what came of designs."""
+        """Report the outcomes of designs to the sampler."""
         for number in batch:
             self._tell(number, self.judged[number])
 
@@ -260,7 +260,7 @@ class _Search:
         return tuple(found)
 
     def _add(self, design: Mapping[str, Any], place: Place | None) -> int | None:
-        """Take up a design; None for one that cannot be run, or is in this search already."""
+        """Add a design; None if it cannot be run, or is in this search already."""
         reason = self.judge.refusal(design)
         number = Refused(reason) if reason else self._trials.add(design)
         if isinstance(number, Refused):

@@ -1,1 +1,1 @@
-"""What a sweep runs: its specification, checked."""
+"""The specification of a sweep, and its checks."""

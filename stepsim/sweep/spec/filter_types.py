@@ -1,4 +1,4 @@
-"""What parts of a condition are, numbers or texts, checked before a condition is evaluated."""
+"""Types of the parts of a condition, checked before the condition is evaluated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepsim.errors import ArgError
 
 Kind = Literal["number", "text", "boolean", "list"]
 Kinds = frozenset[Kind]
-"""What the values of a column are; empty where nothing is known of them."""
+"""The kinds of the values of a column; empty if unknown."""
 
 EQUALITY = (ast.Eq, ast.NotEq)
 MEMBERSHIP = (ast.In, ast.NotIn)
@@ -20,7 +20,7 @@ _BOOLEAN: Kinds = frozenset({"boolean"})
 
 
 def kinds_of(values: Iterable[Any]) -> Kinds:
-    """The kinds of some values; None is of none."""
+    """The kinds of some values; None has no kind."""
     return frozenset(kind for value in values if (kind := kind_of(value)) is not None)
 
 
@@ -35,10 +35,10 @@ def kind_of(value: Any) -> Kind | None:
 
 
 class Types:
-    """Refuses expressions that no value of their columns gives a meaning.
+    """Refuses expressions that are invalid for all values of their columns.
 
-    ``columns`` are kinds by name as the text has it. An empty set is of what is not known, and
-    fits everything.
+    ``columns`` has kinds by name, as written in the text. An empty set is unknown, and fits
+    everything.
     """
 
     def __init__(self, text: str, columns: Mapping[str, Kinds]) -> None:
@@ -76,7 +76,7 @@ class Types:
                 for how, one, other in zip(node.ops, sides, sides[1:], strict=False):
                     self._pair(node, how, one, other)
                 return _BOOLEAN
-        raise self._error(node, "is a list, which can only stand to the right of in")
+        raise self._error(node, "is a list, which is valid only to the right of in")
 
     def _number(self, node: ast.expr, operands: list[ast.expr]) -> Kinds:
         for one in operands:
@@ -98,12 +98,12 @@ class Types:
         a, b = self._of(one), self._of(other)
         if isinstance(how, EQUALITY):
             alike = bool(a & b & (_NUMBER | _TEXT | _BOOLEAN)) or is_none(one) or is_none(other)
-            # Of a column with numbers and words, a number in quotes is none of the words.
+            # For a column with numbers and words, a number in quotes is not one of the words.
             quoted = _quotes_number(one, b) or _quotes_number(other, a)
         else:
             alike = ("number" in a and "number" in b) or a == b == _TEXT
             quoted = False
-            if not a or not b:  # what is not known may fit what has an order
+            if not a or not b:  # an unknown kind may be ordered
                 alike = bool((a | b) & (_NUMBER | _TEXT)) or not (a | b)
                 alike = alike and not is_none(one) and not is_none(other)
         if quoted or not (alike or (isinstance(how, EQUALITY) and not (a and b))):
@@ -112,7 +112,7 @@ class Types:
                 for side, kinds in ((one, a), (other, b))
             ]
             raise self._error(
-                node, f"compares what is not alike: {' and '.join(sides)}; write numbers without "
+                node, f"compares different types: {' and '.join(sides)}; write numbers without "
                 "quotes and texts in them"
             )  # fmt: skip
 
@@ -145,7 +145,7 @@ def part_of(text: str, node: ast.AST) -> str:
 
 
 def dotted(node: ast.AST) -> str:
-    """``machine.hbm.channels`` of names with dots; empty for anything else."""
+    """``machine.hbm.channels`` for names with dots; empty for anything else."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -1,11 +1,12 @@
 """Conditions on columns as text: ``tile in (16, 32) and channels <= 32``.
 
 A small part of Python's expressions: names, numbers, quoted texts, lists of these, ``+ - * /``,
-comparisons, ``in``, ``and``, ``or``, ``not``. Nothing is called and nothing is looked up outside
-the values that are given, so a condition from anywhere is safe.
+comparisons, ``in``, ``and``, ``or``, ``not``. Nothing is called, and nothing is looked up outside
+the given values, so a condition from any source is safe.
 
-What is compared must be alike, which is checked before anything is evaluated. Logic has three
-values as in SQL: what depends on a value that is not there is unknown, and so is ``not`` of it.
+Compared values must have the same type, which is checked before anything is evaluated. Logic has
+three values as in SQL: an expression that depends on a missing value is unknown, and so is its
+``not``.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ _CALCULATE: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that was checked to be one.
+    """A condition that was parsed and checked.
 
     Attributes
     ----------
-    text : as it was written.
-    names : what it asks for, in the order of the text.
+    text : the condition as it was written.
+    names : the names in it, in the order of the text.
     """
 
     text: str
@@ -71,7 +72,7 @@ class Condition:
         Raises
         ------
         ArgError
-            A name is unknown, or stands for several, or values are compared that are not alike.
+            A name is unknown or ambiguous, or values of different types are compared.
         """
         where = f"condition '{self.text}', in which a text is quoted"
         full = {name: find_name(name, known, where) for name in self.names}
@@ -79,12 +80,12 @@ class Condition:
         return Condition(self.text, tuple(full.values()), self._tree, full)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it is known to be true of these values by full name.
+        """Whether it is known to be true for these values by full name.
 
         Raises
         ------
         ArgError
-            It calculates with what is no number, or the outcome is no truth value.
+            It calculates with a value that is not a number, or its value is not true or false.
         """
         return self._truth(self._tree, values) is True
 
@@ -131,7 +132,7 @@ class Condition:
     def _calculated(
         self, node: ast.expr, what: Callable[[Any, Any], Any], pair: tuple[Any, Any]
     ) -> Any:
-        """None, unknown, where a value is missing or there is no finite outcome."""
+        """The value; None (unknown) if an operand is missing or the result is not finite."""
         if None in pair:
             return None
         for one in pair:
@@ -175,7 +176,7 @@ class Condition:
 
 
 def _in_order(how: ast.cmpop, left: Any, right: Any) -> bool | None:
-    # Of an axis with numbers and words, as tile with 'dynamic', words are in no order.
+    # On an axis with numbers and words, as tile with 'dynamic', words have no order.
     kind = kind_of(left)
     if kind != kind_of(right) or kind not in ("number", "text"):
         return None
@@ -188,7 +189,7 @@ def parse_condition(text: str) -> Condition:
     Raises
     ------
     ArgError
-        It is none, with the part that is not understood.
+        The text is not a condition; the message has the part that is not understood.
     """
     tree = _parsed(text)
     names: dict[str, None] = {}
@@ -204,14 +205,14 @@ def find_name(name: str, known: Iterable[str], where: str) -> str:
     Raises
     ------
     ArgError
-        None does, or several do.
+        No name ends with it, or several do.
     """
     every = list(dict.fromkeys(known))
     found = names_ending_with(name, every)
     if len(found) == 1:
         return found[0]
     if found:
-        raise ArgError(f"{where}: '{name}' may be {' or '.join(found)}; write the whole name")
+        raise ArgError(f"{where}: '{name}' may be {' or '.join(found)}; write the full name")
     hint = did_you_mean(name, every)
     if hint == "." and every:
         some = ", ".join(every[:_NAMES_TOLD]) + (", ..." if len(every) > _NAMES_TOLD else "")
@@ -220,11 +221,11 @@ def find_name(name: str, known: Iterable[str], where: str) -> str:
 
 
 def names_ending_with(name: str, known: Iterable[str]) -> list[str]:
-    """The full names that ``name`` may stand for, see :func:`find_name`; itself if it is one."""
+    """The full names that ``name`` may be short for, see :func:`find_name`; itself if it is one."""
     every = list(dict.fromkeys(known))
     if name in every:
         return [name]
-    # Both `hbm.channels` and `hbm_channels` stand for `machine.hbm.channels`.
+    # Both `hbm.channels` and `hbm_channels` are short for `machine.hbm.channels`.
     ending = "_" + name.replace(".", "_")
     endings = [full for full in every if full.replace(".", "_").endswith(ending)]
     return [full for full in endings if full.endswith(f".{name}")] or endings
@@ -246,10 +247,10 @@ def _parsed(text: str) -> ast.expr:
 
 
 def _check(text: str, node: ast.AST, names: dict[str, None], depth: int) -> None:
-    """Refuse what is none of the expressions that are known, and gather the names."""
+    """Refuse unknown expressions, and collect the names."""
     if depth > _MOST_DEPTH:
         raise ArgError(
-            f"condition '{text:.200}': '{part_of(text, node)}' is not understood, it is "
+            f"condition '{text:.200}': '{part_of(text, node)}' is not understood, since it is "
             f"nested more than {_MOST_DEPTH} deep; write it shorter"
         )
     inner: list[ast.expr] = []
@@ -279,7 +280,7 @@ def _check(text: str, node: ast.AST, names: dict[str, None], depth: int) -> None
             known = False
     if not known:
         raise ArgError(
-            f"condition '{text}': '{part_of(text, node)}' is not understood; there are names, "
+            f"condition '{text}': '{part_of(text, node)}' is not understood; expected names, "
             "numbers, quoted texts, lists, + - * /, comparisons, in, and, or, not"
         )
     for one in inner:

@@ -1,4 +1,4 @@
-"""A decoder runs on two traces at once: which routing goes with which cache lengths."""
+"""Pairs of routings and cache lengths, for decoders, which run on both."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Pair = tuple[Trace, Trace]
 def pair_traces(routing: Sequence[Trace], lengths: Sequence[Trace], pairs: str) -> list[Trace]:
     """The routing traces, each with lengths; those with the same lengths follow each other.
 
-    ``pairs`` is ``all`` (each with each), ``step`` (those of the same step, and of the same window
-    where both are windows) or ``order`` (the first with the first, and so on).
+    ``pairs`` is ``all`` (every combination), ``step`` (those of the same step, and of the same
+    window where both are windows) or ``order`` (the first with the first, and so on).
 
-    With ``step`` the routing decides what is run: lengths of other steps and windows are not used,
-    so that a whole replay serves a sample of the routing.
+    With ``step`` the routing determines the runs: lengths of other steps and windows are not used,
+    so that a whole replay can go with a sample of the routing.
 
     Raises
     ------
     SweepError
-        A routing has no lengths, an order has lengths left over, steps are not known, or a pair has
-        not one token for each request, or there are too many.
+        A routing has no lengths, ``order`` leaves lengths over, steps are unknown, or a pair does
+        not have one token for each request, or there are too many pairs.
     """
     if pairs == "all":
         count = len(routing) * len(lengths)
@@ -38,7 +38,7 @@ def pair_traces(routing: Sequence[Trace], lengths: Sequence[Trace], pairs: str) 
         if None not in (table.rows, batch.rows) and table.rows != batch.rows:
             raise SweepError(
                 f"pairs: {table.label} has {table.rows} tokens, {batch.label} {batch.rows} "
-                "requests, expected one token for each request; take windows of the same tokens "
+                "requests, expected one token for each request; select windows of equal size "
                 "from both, or pair them otherwise"
             )
         found.append(replace(table, lengths=batch, error=table.error or batch.error))

@@ -1,4 +1,4 @@
-"""Turning what is wrong with a sweep into sentences."""
+"""Problems of a specification as sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PATH = re.compile(r"[\w.\[\]-]+(?=: )")
 
 
 class SeveralProblems(SweepError):
-    """What is wrong with a part of a specification, a sentence each."""
+    """Problems of a part of a specification, one sentence each."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -22,9 +22,9 @@ class SeveralProblems(SweepError):
 
 
 class Problems:
-    """Collects what is wrong with a specification, so that all errors are listed together.
+    """Collects the problems of a specification, so that all errors are listed together.
 
-    ``lines`` are those of its values, by their paths.
+    ``lines`` has the lines of its values, by their paths.
     """
 
     def __init__(self, lines: Mapping[str, int] | None = None) -> None:
@@ -34,13 +34,13 @@ class Problems:
         self._line_of: dict[str, int] = {}
 
     def add(self, text: str) -> None:
-        """Add what is wrong with a key, which starts the text."""
+        """Add a problem of a key; the text starts with the key."""
         self._general.append(text)
 
     def add_of_point(
         self, where: str, text: str, place: Callable[[], str | None] = lambda: None
     ) -> None:
-        """Add what is wrong with a design point; the same of several is listed once.
+        """Add a problem of a design point; one that several points share is listed once.
 
         ``place`` looks up the path of the wrong value in the specification.
         """
@@ -52,7 +52,7 @@ class Problems:
 
     @contextmanager
     def collected(self, key: str = "") -> Iterator[None]:
-        """Add what is raised in the block; ``key`` is what a text that names none is about."""
+        """Add the errors raised in the block; ``key`` is the key of errors that name none."""
         try:
             yield
         except SeveralProblems as error:
@@ -63,7 +63,7 @@ class Problems:
             self._general.append(f"{key}: {error}")
 
     def listed(self) -> list[str]:
-        """All of them, those of design points last."""
+        """All problems, those of design points last."""
         return self._general + [
             f"{f'line {self._line_of[text]}, ' if text in self._line_of else ''}"
             f"{where[0]}{f' and {len(where) - 1:,} more' if where[1:] else ''}: {text}"
@@ -72,7 +72,7 @@ class Problems:
 
 
 def refusal(where: str, problems: Sequence[str], lines: Mapping[str, int]) -> SweepError:
-    """The error for a specification, with every problem once, and its line where that is known."""
+    """The error for a specification, with every problem once, and its line if known."""
     different = list(dict.fromkeys(_with_line(problem, lines) for problem in problems))
     if len(different) == 1:
         return SweepError(f"{where}, {different[0]}")
@@ -80,7 +80,7 @@ def refusal(where: str, problems: Sequence[str], lines: Mapping[str, int]) -> Sw
 
 
 def _with_line(problem: str, lines: Mapping[str, int]) -> str:
-    """The problem after the line of the key that it starts with, or of the one that holds it."""
+    """The problem, preceded by the line of its key or of the key that contains it."""
     found = _PATH.match(problem)
     path = found[0] if found else ""
     while path and path not in lines:
@@ -89,7 +89,7 @@ def _with_line(problem: str, lines: Mapping[str, int]) -> str:
 
 
 def listing(problems: Sequence[str], most: int = _LISTED) -> str:
-    """The first few problems, each on a line of its own below what was said before."""
+    """The first few problems, each on a new line."""
     different = list(dict.fromkeys(problems))
     lines = [f"\n  {problem}" for problem in different[:most]]
     left = len(different) - most

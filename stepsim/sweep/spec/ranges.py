@@ -1,4 +1,4 @@
-"""Axes in short: ``{from: 4, to: 64, step: 4}`` and ``{from: 2, to: 64, factor: 2}``."""
+"""Ranges of axes: ``{from: 4, to: 64, step: 4}`` and ``{from: 2, to: 64, factor: 2}``."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from stepsim.wording import STATED
 _KEYS: Final = {"from", "to", "step", "factor"}
 _MOST = 10_000
 _SLACK = 1e-9
-"""Of a step: 0.1, 0.2 and so on reach 1.0 although they are rounded."""
+"""Tolerance, as a fraction of a step: 0.1, 0.2 and so on reach 1.0 although they are rounded."""
 
 
 def listed_range(value: Any) -> Any:
-    """The values of a range as a list; anything but a mapping as it is.
+    """The values of a range as a list; anything but a mapping is returned as it is.
 
     Integers stay integers. The end is part of the range where a step reaches it.
 
     Raises
     ------
     PydanticCustomError
-        The mapping is no range, or one of nothing or of too much.
+        The mapping is not a range, or the range is empty or too large.
     """
     if not isinstance(value, Mapping):
         return value
@@ -54,7 +54,7 @@ def listed_range(value: Any) -> Any:
 
 
 def _rounded(number: float, given: Mapping[str, Any]) -> int | float:
-    """Without the noise of binary fractions; whole where all that is given is."""
+    """The value without binary rounding noise; an int if all given numbers are."""
     return (
         number if all(isinstance(one, int) for one in given.values()) else float(f"{number:.12g}")
     )

@@ -1,4 +1,4 @@
-"""What the sections of a specification have in common: known keys, with values as YAML has them."""
+"""The base of the sections of a specification: known keys, with values as in YAML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepsim.sweep.spec.sizes import MOST_VALUES, TooMany
 
 
 class Section(BaseModel):
-    """Keys that are known, with values as YAML has them."""
+    """A section with known keys and values as in YAML."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -24,7 +24,7 @@ class Section(BaseModel):
 
 
 def _plain(value: Any) -> Any:
-    """What Python has for it as YAML has it: NumPy values and arrays, tuples, ranges, paths."""
+    """Python values as YAML has them: NumPy values and arrays, tuples, ranges, paths."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | range):
@@ -41,7 +41,7 @@ def _plain(value: Any) -> Any:
 
 
 def _len(value: Sequence[Any]) -> int:
-    """Also of ranges whose length Python's `len` cannot tell."""
+    """The length, also of ranges that are too long for Python's `len`."""
     if isinstance(value, range):
         return max(0, -((value.start - value.stop) // value.step))
     return len(value)

@@ -1,4 +1,4 @@
-"""Which batches of which sources a sweep runs: layers, steps, windows, and a sample of them."""
+"""Selection of the batches that a sweep runs: layers, steps, windows, and a sample of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def routing_traces(selection: TraceSelection, shape: Experts, where: str = "trac
     Raises
     ------
     SweepError
-        Neither or both of files and synthetic, a layer, step or window that is not there, or
-        nothing is selected, or files cannot be opened at all.
+        Neither or both of files and synthetic are given, a layer, step or window does not exist, or
+        nothing is selected, or no file can be opened.
     """
     if bool(selection.files) == bool(selection.synthetic):
         found = "both" if selection.files else "neither"
@@ -34,7 +34,7 @@ def routing_traces(selection: TraceSelection, shape: Experts, where: str = "trac
             f"{where}: expected either files or synthetic, found {found}; give one of them"
         )
     if selection.column is not None:
-        raise SweepError(f"{where}.column: is for files of lengths; remove it")
+        raise SweepError(f"{where}.column: applies only to files of lengths; remove it")
     batches = layer_steps(selection, shape, where)
     _check_labels(selection, shape, batches, where)
     rows = np.array([batch.rows for batch in batches])
@@ -51,8 +51,8 @@ def kv_traces(selection: TraceSelection, where: str = "traces") -> list[Trace]:
     Raises
     ------
     SweepError
-        Keys of routing traces are given, no file, a step or window that is not there, or nothing
-        is selected.
+        Keys of routing traces are given, there is no file, a step or window does not exist, or
+        nothing is selected.
     """
     if selection.synthetic or selection.layers is not None:
         raise SweepError(
@@ -60,7 +60,9 @@ def kv_traces(selection: TraceSelection, where: str = "traces") -> list[Trace]:
             "Give files, such as one that numpy.save wrote"
         )
     if not selection.files:
-        raise SweepError(f"{where}.files: no file; give at least one file of cache lengths")
+        raise SweepError(
+            f"{where}.files: expected at least one file of cache lengths, found none; add one"
+        )
     groups = [
         lengths_of(selection, number, name, where) for number, name in enumerate(selection.files)
     ]
@@ -81,7 +83,7 @@ def _of_kept(group: Group, kept: npt.NDArray[np.intp], index: int) -> Batch:
 
 
 def _large_enough(selection: TraceSelection, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Numbers of the batches that have the least rows wanted; of unreadable ones, none is known."""
+    """Numbers of the batches with at least the required rows; unreadable batches stay in."""
     return np.flatnonzero((rows >= (selection.min_tokens or 0)) | (rows == 0))
 
 
@@ -100,8 +102,8 @@ def _select(selection: TraceSelection, groups: Sequence[Group], where: str) -> l
     if not total:
         most = max(int(group.rows.max()) for group in groups)
         raise SweepError(
-            f"{where}.windows: nothing has {selection.tokens} rows, the longest has {most}; choose "
-            "smaller tokens"
+            f"{where}.windows: no batch has {selection.tokens} rows, the longest has {most}; "
+            "choose smaller tokens"
         )
     count = total if selection.sample is None else min(total, selection.sample)
     check_size(where, count, MOST_TRACES, "traces are selected", "draw a smaller sample of them")
@@ -109,8 +111,8 @@ def _select(selection: TraceSelection, groups: Sequence[Group], where: str) -> l
     if selection.sample is not None:
         if selection.sample > total:
             raise SweepError(
-                f"{where}.sample: {selection.sample} traces wanted, but only {total} are selected; "
-                "sample fewer, or leave the key out to run all"
+                f"{where}.sample: {selection.sample} traces requested, but only {total} are "
+                "selected; sample fewer, or leave the key out to run all"
             )
         chosen = sorted(random.Random(selection.seed).sample(range(total), selection.sample))
     sources = []
@@ -126,13 +128,15 @@ def _select(selection: TraceSelection, groups: Sequence[Group], where: str) -> l
 
 
 def _window_counts(selection: TraceSelection, group: Group, where: str) -> npt.NDArray[np.int64]:
-    """How many windows of each batch are run; 1 for a batch as a whole."""
+    """The number of windows to run of each batch; 1 for a whole batch."""
     windows, size = selection.windows, selection.tokens
     whole = np.ones(len(group.rows), dtype=np.int64)
     if windows is None:
         return whole
     if size is None:
-        raise SweepError(f"{where}.windows: of how many tokens is not known; give tokens as well")
+        raise SweepError(
+            f"{where}.windows: the number of tokens per window is missing; give tokens as well"
+        )
     unreadable = group.rows == 0
     if windows == "all":
         return np.where(unreadable, whole, group.rows // size)
@@ -162,7 +166,7 @@ def _window(selection: TraceSelection, batch: Batch, offset: int) -> int | None:
 def _check_labels(
     selection: TraceSelection, shape: Experts, found: Sequence[Batch], where: str
 ) -> None:
-    """Refuse layers and steps of which there is nothing to run."""
+    """Refuse layers and steps without anything to run."""
     absent = {
         key: sorted(set(wanted) - {getattr(batch, key) for batch in found})
         for key, wanted in (("layer", selection.layers), ("step", selection.steps))
@@ -174,20 +178,20 @@ def _check_labels(
     held = {key: {getattr(batch, key) for batch in every} for key in ("layer", "step")}
     there = (
         f"the sources hold layers {_span(held['layer'])} and steps {_span(held['step'])}; choose "
-        "of these"
+        "among these"
     )
     for key, values in absent.items():
         missing = [value for value in values if value not in held[key]]
         if missing:
             raise SweepError(f"{where}.{key}s: no source holds {key} {_span(missing)}; {there}")
-    # What is wanted is there, but a layer has none of the steps, or a step none of the layers.
+    # Everything exists, but a layer has none of the steps, or a step none of the layers.
     key, values = next((key, values) for key, values in absent.items() if values)
     other = "steps" if key == "layer" else "layers"
     raise SweepError(f"{where}.{key}s: {key} {_span(values)} has none of the {other}; {there}")
 
 
 def _check_steps(selection: TraceSelection, groups: Sequence[Group], where: str) -> None:
-    """Refuse steps that no replay holds, unless a file that cannot be read may hold them."""
+    """Refuse steps that no replay has, unless an unreadable file may have them."""
     known = [group.steps for group in groups if group.steps is not None]
     if selection.steps is None or len(known) < len(groups):
         return
@@ -195,19 +199,19 @@ def _check_steps(selection: TraceSelection, groups: Sequence[Group], where: str)
     missing = sorted(set(np.setdiff1d(selection.steps, held).tolist()))
     if missing:
         raise SweepError(
-            f"{where}.steps: no file holds step {_span(missing)}; there are steps "
-            f"{_span(held.tolist())}, choose of these"
+            f"{where}.steps: no file holds step {_span(missing)}; found steps "
+            f"{_span(held.tolist())}; choose among these"
         )
 
 
 def _reader(
     selection: TraceSelection, batch: Batch, window: int | None, where: str
 ) -> Callable[[], Content]:
-    """Reads a batch or window of it; one of another size than wanted is not read at all."""
+    """Reads a batch or a window of it; a batch of the wrong size is not read at all."""
     wanted = selection.tokens
     if selection.windows is None and batch.rows and wanted not in (None, batch.rows):
         message = (
-            f"{batch.source}: {batch.label}, expected {wanted} as {where}.tokens says; leave "
+            f"{batch.source}: {batch.label}, expected {wanted} by {where}.tokens; leave "
             f"smaller ones out with {where}.min_tokens, or add {where}.windows to run {wanted} each"
         )
         return partial(refuse, message, window)

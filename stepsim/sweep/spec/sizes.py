@@ -1,4 +1,4 @@
-"""How large a sweep may be: what is far beyond is refused before time or memory is spent on it."""
+"""Limits on the size of a sweep, checked before time or memory is spent on it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ MOST_POINTS: Final = 100_000
 MOST_TRACES: Final = 1_000_000
 MOST_RUNS: Final = 10_000_000
 MOST_VALUES: Final = 1_000_000
-"""Of a list, a range or an array in a specification."""
+"""Limit on the values of a list, a range or an array in a specification."""
 MOST_DRAWN: Final = 1 << 32
 """Choices of experts in all synthetic tables together; planning draws each of them once."""
 
 
 class TooMany:
-    """Stands for values that are not even listed; messages show how many they are."""
+    """A placeholder for too many values to list; messages show their number."""
 
     def __init__(self, count: int) -> None:
         self._count = count

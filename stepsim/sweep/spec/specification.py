@@ -1,4 +1,4 @@
-"""What a sweep runs: a validated specification, from YAML, a mapping or keyword arguments."""
+"""The specification of a sweep, validated, from YAML, a mapping or keyword arguments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FILES = {
     "model": (".yaml", ".yml", ".json"),
     "workload": (".py",),
 }
-"""Keys that can name a file, and how its name ends."""
+"""Keys that can name a file, and the suffix of its name."""
 _Value = int | float | str | bool | list[Any] | dict[str, Any] | None
 _Axis = Annotated[list[_Value], BeforeValidator(listed_range)]
 
@@ -56,12 +56,12 @@ class SyntheticTraces(Section):
     steps: _Count = Field(default=1, description="number of forward passes")
     seed: _Index = Field(description="seed of the synthetic tables")
     skew: Annotated[float, Field(ge=0, le=64)] = Field(
-        default=1.0, description="Zipf exponent of the experts' popularity"
+        default=1.0, description="Zipf exponent of the popularity of experts"
     )
 
 
 class TraceSelection(Section):
-    """Where the traces come from, and which of their layer-steps or windows are run."""
+    """The sources of the traces, and the layer-steps or windows of them to run."""
 
     files: list[str] = Field(
         default=[], description="files of traces, relative to the spec, or data sets"
@@ -72,14 +72,14 @@ class TraceSelection(Section):
     steps: _Indices | None = Field(default=None, description="steps to run; all if absent")
     tokens: _Count | None = Field(
         default=None,
-        description="rows every batch must have, else it is a failure; with windows, their size",
+        description="rows that every batch must have, or else fail; with windows, their size",
     )
     min_tokens: _Count | None = Field(
         default=None, description="batches of fewer rows are left out; all are run if absent"
     )
     windows: Literal["all"] | int | list[int] | None = Field(
         default=None,
-        description="windows of that many rows to run: 'all', the first N, or a list",
+        description="windows of 'tokens' rows to run: 'all', the first N, or a list",
     )
     sample: _Count | None = Field(default=None, description="number of selected traces to draw")
     seed: _Index = Field(default=0, description="seed of the sample")
@@ -105,28 +105,30 @@ class SweepLimits(Section):
 
 
 class EnsembleOptions(Section):
-    """Disturbed runs beside each run; `stepsim.ensemble` says what is disturbed."""
+    """Disturbed runs in addition to each run; see `stepsim.ensemble`."""
 
-    runs: Annotated[int, Field(strict=True, ge=1, le=1024)] = Field(description="number of them")
+    runs: Annotated[int, Field(strict=True, ge=1, le=1024)] = Field(
+        description="number of disturbed runs"
+    )
     seed: _Index = Field(default=0, description="seed of the disturbances")
     bounds: dict[str, int | list[int]] = Field(
-        default={}, description="bounds by what is disturbed, as hbm.latency: 3 or [0, 3]"
+        default={}, description="bounds by disturbance, as hbm.latency: 3 or [0, 3]"
     )
 
     @model_validator(mode="before")
     @classmethod
     def _number(cls, value: Any) -> Any:
-        """A number alone is that of the runs."""
+        """A single number is the number of runs."""
         return {"runs": value} if isinstance(value, int) and value is not True else value
 
     @field_validator("bounds")
     @classmethod
     def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """Names and numbers are right; whether a disturbance applies, its runs say."""
+        """Check names and numbers; whether a disturbance applies is known only for its runs."""
         try:
             stepsim.ensembles.checked_bounds(stepsim.simulation.DISTURBANCES, value, "bounds")
         except ArgError as error:
-            raise PydanticCustomError(STATED, "{told}", {"told": str(error)}) from error
+            raise PydanticCustomError(STATED, "{error}", {"error": str(error)}) from error
         return value
 
 
@@ -134,9 +136,9 @@ class SweepSpec(Section):
     """A sweep: every point of the design space on every trace.
 
     The design points are the product of the axes of ``grid``, followed by ``points`` as listed;
-    ``parameters`` hold for all. A key ``machine`` names a machine, ``machine.hbm.channels`` and the
-    like change it, ``config`` takes what is not given from published experiments, and all others
-    are parameters of the workload.
+    ``parameters`` apply to all. A key ``machine`` names a machine, keys like
+    ``machine.hbm.channels`` change it, ``config`` takes values that are not given from published
+    experiments, and all others are parameters of the workload.
     """
 
     name: str = Field(default="sweep", description="shown in summaries")
@@ -150,7 +152,7 @@ class SweepSpec(Section):
         description="traces and selection; a decoder of a model without experts needs none",
     )
     lengths: TraceSelection | None = Field(
-        default=None, description="cache lengths of a decoder, selected as traces are"
+        default=None, description="cache lengths of a decoder, selected like traces"
     )
     pairs: Literal["all", "step", "order"] | None = Field(
         default=None, description="which traces of a decoder go with which lengths; all if absent"
@@ -169,7 +171,7 @@ class SweepSpec(Section):
     )
     ensemble: EnsembleOptions | None = Field(
         default=None,
-        description="number of disturbed runs beside each run, or their number, seed and bounds; "
+        description="number of disturbed runs of each run, or their number, seed and bounds; "
         "gives the columns cycles_p5, cycles_median and cycles_p95",
     )
     units: bool = Field(default=False, description="keep the stall breakdown of every unit as well")
@@ -179,7 +181,7 @@ class SweepSpec(Section):
     chunk: _Count = Field(default=20, description="runs that are computed and saved together")
 
     def common(self) -> dict[str, Any]:
-        """The parameters of all points, the model among them.
+        """The parameters of all points, including the model.
 
         Raises
         ------
@@ -189,11 +191,11 @@ class SweepSpec(Section):
         if self.model is None:
             return self.parameters
         if "model" in self.parameters:
-            raise SweepError("model: is given twice, here and in parameters; keep one")
+            raise SweepError("model: given twice, here and in parameters; keep one")
         return {"model": self.model, **self.parameters}
 
     def axis_problems(self) -> list[str]:
-        """Axes that are empty or have a value twice, in sentences."""
+        """Problems of axes that are empty or have a value twice, in sentences."""
         problems = []
         for axis, values in self.grid.items():
             texts = [repr(value) for value in values]
@@ -236,20 +238,20 @@ class SweepSpec(Section):
             if first.setdefault(full, i) != i:
                 raise SweepError(
                     f"design points {first[full]} and {i} are the same ({point}); "
-                    "take one of them out"
+                    "remove one of them"
                 )
         return points
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A specification as it was read, with what is wrong with its keys.
+    """A specification as it was read, with the problems of its keys.
 
     Attributes
     ----------
-    spec : without the keys that are wrong; None when nothing can be told without them.
-    where, lines : for messages: the source, and the lines of its keys.
-    problems : of the keys.
+    spec : the specification without the wrong keys; None if it cannot be checked without them.
+    where, lines : the source and the lines of its keys, for messages.
+    problems : the problems of the keys.
     wrong : keys of the specification whose values are wrong.
     """
 
@@ -260,12 +262,12 @@ class Draft:
     wrong: frozenset[str] = frozenset()
 
     def refusal(self, more: Sequence[str] = ()) -> SweepError:
-        """The error that lists all that is wrong."""
+        """The error that lists all problems."""
         return refusal(self.where, [*self.problems, *more], self.lines)
 
 
 def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
-    """Read and check a specification: YAML file, mapping, or one that is checked already.
+    """Read and check a specification: a YAML file, a mapping, or a checked specification.
 
     Files of traces and machines are looked for relative to the YAML file.
 
@@ -283,14 +285,14 @@ def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
 def read_spec(
     source: SweepSpec | Mapping[str, Any] | str | Path, kind: type[SweepSpec] = SweepSpec
 ) -> Draft:
-    """As :func:`load_spec`, but what is wrong with the keys is kept, to be listed with the rest.
+    """Like :func:`load_spec`, but problems of the keys are kept, to be listed with the rest.
 
-    ``kind`` is the class of specification to read, with the keys that it has more.
+    ``kind`` is the class of specification to read, which may have more keys.
 
     Raises
     ------
     SweepError
-        The file is unreadable, holds no mapping, or asks for another level than tiles.
+        The file is unreadable, is not a mapping, or has another level than tiles.
     """
     if isinstance(source, SweepSpec):
         return Draft(source)
@@ -305,9 +307,9 @@ def read_spec(
         raise SweepError(f"{where}: expected a mapping with the key 'workload', found {found}")
     if "level" in data:
         raise SweepError(
-            f"{where}: level: sweeps run at the tile level; leave it out, and take machine "
+            f"{where}: level: sweeps run at the tile level; leave it out, and use the machine "
             "hdl-arbiter for the last step before the hardware level. Single points run with "
-            "`stepsim run --level hardware`, several as a figure of your own, whose Run has a level"
+            "`stepsim run --level hardware`, several as your own figure, whose Run has a level"
         )
     draft = _validated(data, where, lines, kind)
     if draft.spec is None or not isinstance(source, str | Path):
@@ -322,13 +324,13 @@ def _validated(
         return Draft(kind.model_validate(dict(data)), where, lines)
     except RecursionError:
         raise SweepError(
-            f"{where}: a value holds itself, expected plain lists and mappings; write it out"
+            f"{where}: a value contains itself, expected plain lists and mappings; write it out"
         ) from None
     except ValidationError as error:
         problems = tuple(_described(error, lines, kind))
         keys = {str(item["loc"][0]) for item in error.errors(include_url=False)}
     known = list(kind.model_fields)
-    # A misspelled key is not reported as missing too; its value is checked under the key meant.
+    # A misspelled key is not also reported as missing; its value is checked under the intended key.
     meant = {
         key: near[0]
         for key in keys.difference(known).intersection(data)
@@ -344,7 +346,7 @@ def _validated(
         return Draft(whole, where, _also_as(meant, lines), problems, wrong)
     except ValidationError as error:
         wrong |= frozenset(meant.values())
-        # What is wrong with the rest is told already.
+        # The other problems are reported already.
         of_meant = re.compile(rf"(line \d+, )?({'|'.join(meant.values())})[.\[:]")
         also = _described(error, _also_as(meant, lines), kind)
         problems += tuple(filter(of_meant.match, also)) if meant else ()
@@ -360,7 +362,7 @@ def _described(
 
 
 def _also_as(meant: Mapping[str, str], lines: Mapping[str, int]) -> dict[str, int]:
-    """The lines of keys, those of misspelled ones also as they are meant."""
+    """The lines of keys; those of misspelled keys also under the intended key."""
     found = dict(lines)
     for path, line in lines.items():
         key = re.split(r"[.\[]", path, maxsplit=1)[0]
@@ -370,7 +372,7 @@ def _also_as(meant: Mapping[str, str], lines: Mapping[str, int]) -> dict[str, in
 
 
 def _file(folder: Path, name: str) -> str:
-    """A file beside the specification; the name of a data set stays as it is."""
+    """A file relative to the specification; the name of a data set stays as it is."""
     path = folder / name
     return name if in_known_group(name) and not exists(path, SweepError) else str(path)
 

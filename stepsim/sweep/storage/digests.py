@@ -1,12 +1,12 @@
 """``digests.jsonl``: size and SHA-256 of every file of a sweep that holds results.
 
-A line tells of files that were written together, and of the plan they belong to::
+A line lists files that were written together, and the plan that they belong to::
 
     {"plan": "5a0c...", "files": {"parts/0003-00001.runs.parquet": [20480, "9f86..."], ...}}
 
-It is on the disk before the files get their final names. So whatever carries a final name has its
+It is on the disk before the files get their final names. So every file with a final name has its
 digest here, however a sweep was killed, and a file without one was not written by this sweep. Of
-several lines on a file the last one holds.
+several lines on a file the last one is valid.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ else:
     pq = deferred("pyarrow.parquet")
 
 MANIFEST = "sweep.json"
-"""What is run, in the folder of a sweep; its digest is the first."""
+"""The file that describes the sweep in its folder; its digest comes first."""
 
 _NAME = "digests.jsonl"
 _HEX = frozenset("0123456789abcdef")
 
 
 class DamagedError(SweepError):
-    """A file of a sweep is not what was written, or is gone. It may be computed again."""
+    """A file of a sweep has changed or is gone. It may be computed again."""
 
 
 class Digest(NamedTuple):
@@ -50,23 +50,23 @@ class Digest(NamedTuple):
 
 
 def digest_of(path: Path) -> Digest:
-    """Of a file as it is now; it is read once, a piece at a time."""
+    """Size and digest of a file as it is now; it is read once, a piece at a time."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256")
         return Digest(file.tell(), found.hexdigest())
 
 
 def digest_of_json(content: Any) -> str:
-    """SHA-256 of what JSON can hold, the same for equal content."""
+    """SHA-256 of a JSON value, the same for equal content."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 class Digests:
-    """The digests of the files of one sweep, which is known by the digest of its plan.
+    """The digests of the files of one sweep, which is identified by the digest of its plan.
 
     Attributes
     ----------
-    file : where they are on the disk.
+    file : the file with the digests.
     damaged_lines : numbers of the lines that cannot be read, from 1.
     """
 
@@ -81,25 +81,25 @@ class Digests:
 
     @classmethod
     def some_in(cls, folder: Path) -> bool:
-        """Whether a folder has any; a SweepError where that cannot be told."""
+        """Whether a folder has digests; raises SweepError if that cannot be determined."""
         file = folder / _NAME
         with reading(file):
             return file.is_file()
 
     @classmethod
     def read(cls, folder: Path, plan: str) -> Digests:
-        """Those of a folder.
+        """The digests of a folder.
 
         Raises
         ------
         SweepError
-            There are none, as of a sweep of an earlier version, or they cannot be read.
+            There are none, as in a sweep of an earlier version, or they cannot be read.
         """
         found = cls(folder, plan)
         if not cls.some_in(folder):
             raise SweepError(
-                f"{folder}: has no {_NAME}, without which nobody can tell whether its files are "
-                "those that were written; an earlier version of stepsim wrote the folder, or the "
+                f"{folder}: has no {_NAME}, without which it is unknown whether its files are "
+                "intact; an earlier version of stepsim wrote the folder, or the "
                 "file was lost: run the sweep again in a new folder"
             )
         for number, line in enumerate(whole_lines(found.file), 1):
@@ -116,19 +116,19 @@ class Digests:
         return self._name(path) in self._known
 
     def names(self) -> set[str]:
-        """Of all files with a digest, those of other sweeps too, from the folder on."""
+        """Paths of all files with a digest, also of other sweeps, relative to the folder."""
         return self._known.keys() | self._foreign
 
     def of_table(self, name: str) -> list[Path]:
-        """Files of complete design points, whether they are there or not."""
+        """Files of complete design points, whether they exist or not."""
         return [self._folder / one for one in self._known if one.startswith(f"{name}/")]
 
     def has(self, path: Path, digest: Digest) -> bool:
-        """Whether a file is known by this digest."""
+        """Whether a file has this digest here."""
         return self._known.get(self._name(path)) == digest
 
     def record(self, digests: Mapping[Path, Digest]) -> None:
-        """Write down digests of files that get their final names next.
+        """Record the digests of files that get their final names next.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class Digests:
             self._manifests.add(named[MANIFEST])
 
     def keep(self, groups: Iterable[Iterable[Path]]) -> None:
-        """Forget files that are gone, with a line for each group of the others, in their order."""
+        """Drop files that are gone; write one line for each group of the others, in their order."""
         lines = [
             json.dumps({"plan": self._plan, "files": {n: self._known[n] for n in names}}) + "\n"
             for group in groups
@@ -157,27 +157,27 @@ class Digests:
             os.fsync(file.fileno())
 
     def check(self, path: Path) -> None:
-        """Compare a file with what was written.
+        """Compare a file with its digest.
 
         Raises
         ------
         DamagedError
-            It is absent, another one, or not of this sweep.
+            It is missing or changed, or does not belong to this sweep.
         SweepError
             It cannot be read.
         """
         expected = self._expected(path)
         with _read(path):
-            # That of a search grows: after a kill, the one before may stand there.
+            # The manifest of a search grows: after a kill, an earlier one may be there.
             if path.name == MANIFEST and digest_of(path) in self._manifests:
                 return
             size = path.stat().st_size
-            # Most damage is told without reading anything.
+            # The size reveals most damage without reading the file.
             found = digest_of(path) if size == expected.size else Digest(size, "")
         _compare(path, found, expected)
 
     def content(self, path: Path) -> bytes:
-        """The bytes of a file, which are those that were written; errors as of `check`."""
+        """The bytes of an intact file; raises like `check`."""
         expected = self._expected(path)
         with _read(path):
             data = path.read_bytes()
@@ -185,7 +185,7 @@ class Digests:
         return data
 
     def table(self, path: Path) -> pa.Table:
-        """The rows of a file, from bytes that are those that were written; errors as of `check`."""
+        """The rows of an intact file; raises like `check`."""
         return pq.read_table(io.BytesIO(self.content(path)))
 
     def _name(self, path: Path) -> str:
@@ -196,25 +196,25 @@ class Digests:
         if name in self._known:
             return self._known[name]
         if name in self._foreign:
-            raise _damaged(path, f"it belongs to another sweep, as {_NAME} says")
+            raise _damaged(path, f"it belongs to another sweep, according to {_NAME}")
         if self.damaged_lines:
             raise self._without_line(path)
         raise _damaged(path, f"this sweep did not write it: {_NAME} has no digest of it")
 
     def _without_line(self, path: Path) -> DamagedError:
-        """An error for a file that may be whole: what is damaged may be its digest."""
+        """An error for a file that may be intact, since its digest may be damaged instead."""
         line, *others = self.damaged_lines
         more = f" and {len(others)} more are" if others else " is"
         problem = f"cannot be checked, because line {line}{more} damaged in {self.file}"
         if path.name == MANIFEST:
             advice = "continue with --resume, which writes the digest again"
         else:
-            advice = f"put back {_NAME}, or {_again(path)}"
+            advice = f"restore {_NAME}, or {_again(path)}"
         return DamagedError(f"{path}: {problem}; {advice}")
 
 
 def _damaged(path: Path, reason: str) -> DamagedError:
-    """An error for a file that is not what was written."""
+    """An error for a file that has changed."""
     return _unusable(path, f"is damaged ({reason})")
 
 
@@ -226,7 +226,7 @@ def missing(path: Path) -> DamagedError:
 def _unusable(path: Path, problem: str) -> DamagedError:
     if path.name == MANIFEST:
         advice = (
-            "continue with --resume, which goes on if only the digest is damaged; else put back "
+            "continue with --resume, which works if only the digest is damaged; else restore "
             "the file that was written, or run the sweep again in a new folder"
         )
     else:
@@ -235,7 +235,8 @@ def _unusable(path: Path, problem: str) -> DamagedError:
 
 
 def _again(path: Path) -> str:
-    """How to get a file of results computed: a design point is complete by its file in ``runs``."""
+    """How to compute a file of results again: the file in ``runs`` marks a complete design
+    point."""
     again = "run the sweep again with --resume, which computes"
     if not path.parent.name.startswith("design="):
         return f"{again} this chunk again"
@@ -246,7 +247,7 @@ def _again(path: Path) -> str:
 
 @contextmanager
 def _read(path: Path) -> Iterator[None]:
-    """What fails in the block: absence is damage, but what cannot be read may be whole."""
+    """Errors of the block: a missing file is damage, but an unreadable one may be intact."""
     try:
         with reading(path):
             if path.is_dir():
@@ -271,7 +272,7 @@ def _compare(path: Path, found: Digest, expected: Digest) -> None:
 
 
 def _parsed(line: bytes) -> tuple[str, dict[str, Digest]] | None:
-    """Plan and digests of a line; None of one that is damaged."""
+    """Plan and digests of a line; None if it is damaged."""
     try:
         record = json.loads(line)
         found = {name: Digest(size, sha256) for name, (size, sha256) in record["files"].items()}

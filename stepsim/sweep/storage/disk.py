@@ -1,4 +1,4 @@
-"""Files in the folder of a sweep: what fails says what is left, and how to go on."""
+"""Files in the folder of a sweep; errors state what is kept, and how to continue."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from stepsim.atomic import renamed
 from stepsim.errors import OutputError, SweepError
 
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
-"""What systems say of a lock that another process has."""
+"""Error codes for a lock that another process holds."""
 
 _NO_FOLDERS = (errno.EACCES, errno.EINVAL, errno.ENOTSUP)
-"""What systems say that flush files alone: Windows, and some file systems of networks."""
+"""Error codes of systems that cannot flush folders: Windows, and some network file systems."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Say of what cannot be written what is left.
+    """Report for a failed write what is kept.
 
     Raises
     ------
@@ -30,32 +30,32 @@ def writing(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except OutputError:  # an OSError too, but it says what is wrong already
+    except OutputError:  # an OSError too, but with its message already
         raise
     except OSError as error:
-        # Of several files that are renamed, the error knows which.
+        # If several files are renamed, the error has the name.
         place = error.filename2 or path
         raise OutputError(
             f"{place}: cannot be written ({error.strerror or error}); what was finished is kept: "
-            "see to its folder and the space there, and continue with --resume"
+            "check its folder and the free space there, and continue with --resume"
         ) from error
 
 
 @contextmanager
 def replacing(*paths: Path) -> Iterator[list[Path]]:
-    """Temporary paths, renamed together when the block succeeds; errors as of `writing`."""
+    """Temporary paths, renamed together if the block succeeds; raises like `writing`."""
     with writing(paths[0]), renamed(*paths) as parts:
         yield parts
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Tell what cannot be read from what is damaged or absent.
+    """Distinguish unreadable files from damaged or missing ones.
 
     Raises
     ------
     SweepError
-        In place of an error of the disk other than that there is no file.
+        In place of an error of the disk, except for a missing file.
     """
     try:
         yield
@@ -63,14 +63,14 @@ def reading(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise SweepError(
-            f"{path}: cannot be read ({error.strerror or error}), so nobody can tell whether it is "
-            "damaged; leave it there, see to the disk, the permissions and the limit of open "
-            "files, and do the same again"
+            f"{path}: cannot be read ({error.strerror or error}), so it is unknown whether it is "
+            "damaged; keep it, check the disk, the permissions and the limit of open "
+            "files, and try again"
         ) from error
 
 
 def flush(path: Path) -> None:
-    """Onto the disk before a rename, so that a power cut leaves no whole name on torn data."""
+    """Flush a file before its rename, so that no torn file has a final name after a power cut."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -79,7 +79,7 @@ def flush(path: Path) -> None:
 
 
 def flush_names(folders: Iterable[Path]) -> None:
-    """What was renamed or made in folders, onto the disk, before what depends on it is done."""
+    """Flush renames and new files in folders, before anything depends on them."""
     for folder in folders:
         try:
             flush(folder)
@@ -89,14 +89,14 @@ def flush_names(folders: Iterable[Path]) -> None:
 
 
 def lock(file: Any, folder: Path) -> None:
-    """Lock a folder by an open file of it. The lock goes with the process, however it ends.
+    """Lock a folder by an open file in it. The lock ends with the process, however it ends.
 
     Raises
     ------
     SweepError
-        Another process has it.
+        Another process holds the lock.
     OutputError
-        The file system has no locks, or no more of them.
+        The file system has no locks, or none left.
     """
     try:
         import fcntl

@@ -1,4 +1,4 @@
-"""Which files of a sweep's folder are its tables; nothing of them is checked here."""
+"""Listing the files of a sweep's tables, without any checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stepsim.sweep.storage.disk import reading
 
 SUMMARY = "summary.json"
-"""Written last: a folder that has it has all files of its tables."""
+"""The file that is written last: a folder with it has all files of its tables."""
 
 _CHUNK = ".runs.parquet"
 
@@ -21,7 +21,7 @@ class TableFiles(NamedTuple):
     Attributes
     ----------
     rows : complete design points, then finished chunks of the others, in order.
-    present : all Parquet files in the folder of the table, whoever wrote them.
+    present : all Parquet files in the folder of the table, whatever wrote them.
     """
 
     rows: list[Path]
@@ -29,7 +29,7 @@ class TableFiles(NamedTuple):
 
 
 def table_files(folder: Path, name: str) -> TableFiles:
-    """Files of a table by their names, which do not tell that this sweep wrote them.
+    """Files of a table by their names, whether this sweep wrote them or not.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def table_files(folder: Path, name: str) -> TableFiles:
 
 
 def parquet_files(folder: Path) -> frozenset[Path]:
-    """All in a folder and its folders, links and folders of such names too.
+    """All files in a folder and its subfolders, including links and folders of such names.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def parquet_files(folder: Path) -> frozenset[Path]:
     """
 
     def failed(error: OSError) -> None:
-        # A sweep that starts has no folders yet. What else stands there is told by who writes.
+        # A sweep that starts has no folders yet. The writer reports anything else in their place.
         if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
             with reading(Path(error.filename)):
                 raise error
@@ -84,6 +84,6 @@ def _is_final(path: Path, runs: Path) -> bool:
 
 
 def _number(label: str) -> int | None:
-    """Of the design point that a label or the key of a chunk begins with."""
+    """The number of the design point at the start of a label or of the key of a chunk."""
     found = re.match(r"(\d+)-", label)
     return int(found[1]) if found else None

@@ -16,7 +16,7 @@ def append_line(path: Path, record: Mapping[str, Any], *, flushed: bool = False)
 
     Parameters
     ----------
-    flushed : whether the line is on the disk, and not only on its way, when this returns.
+    flushed : whether to flush the line to the disk before returning.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def append_line(path: Path, record: Mapping[str, Any], *, flushed: bool = False)
                 if flushed:
                     os.fsync(handle)
             except BaseException:
-                # The next line must not go on where half of this one ends.
+                # The next line must not be appended to half of this one.
                 os.ftruncate(handle, before)
                 raise
         finally:
@@ -42,14 +42,14 @@ def append_line(path: Path, record: Mapping[str, Any], *, flushed: bool = False)
 
 
 def drop_half_line(path: Path) -> None:
-    """Cut off what a killed process did not write to its end."""
+    """Cut off an incomplete line of a killed process."""
     if path.is_file():
         whole = path.read_bytes().rpartition(b"\n")[0]
         os.truncate(path, len(whole) + 1 if whole else 0)
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """All lines but half a one at the end; none where there is no file.
+    """All lines except an incomplete last one; empty if there is no file.
 
     Raises
     ------

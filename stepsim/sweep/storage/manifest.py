@@ -1,4 +1,4 @@
-"""``sweep.json``: what a sweep runs, read back from its folder."""
+"""``sweep.json``: the description of a sweep, read from its folder."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from stepsim.sweep.storage.digests import MANIFEST, Digests
 
 _MOST_BYTES = 256 * 1024 * 1024
 _MOST_VALUES = 10_000_000
-"""Of a million design points with a few values each."""
+"""Enough bytes for a million design points with a few values each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What is run, as ``sweep.json`` has it.
+    """The description of a sweep in ``sweep.json``.
 
     Attributes
     ----------
     designs : the design points as they were specified, by label.
-    runs : of the whole sweep, whether they are there or not.
+    runs : number of runs of the whole sweep, done or not.
     spec : the specification with all its keys.
     parameters : columns of the parameters of the workload.
-    plan : digest of all that the rows depend on.
+    plan : digest of all inputs of the rows.
     """
 
     designs: dict[str, dict[str, Any]]
@@ -40,12 +40,12 @@ class Manifest:
 
     @property
     def traces(self) -> int:
-        """Traces that every design point runs on."""
+        """Number of traces that every design point runs on."""
         return self.runs // len(self.designs)
 
 
 def load_manifest(folder: Path) -> dict[str, Any]:
-    """The keys of ``sweep.json`` as they stand there.
+    """The keys and values of ``sweep.json``, unchecked.
 
     Raises
     ------
@@ -62,17 +62,17 @@ def load_manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_manifest(folder: str | Path) -> Manifest:
-    """What the sweep in a folder runs.
+    """The description of the sweep in a folder.
 
     Raises
     ------
     SweepError
-        The folder holds no sweep, or what it says of it is not what was written.
+        The folder holds no sweep, or its description is damaged.
     """
     place = Path(folder)
     if not exists(place / MANIFEST, SweepError):
         raise SweepError(
-            f"{folder}: holds no sweep, there is no {MANIFEST}; name the folder that was given "
+            f"{folder}: holds no sweep: it has no {MANIFEST}; give the folder that was used "
             "as --out"
         )
     found = load_manifest(place)

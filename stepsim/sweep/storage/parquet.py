@@ -1,4 +1,4 @@
-"""Parquet files that are whole: written completely or not at all, with their digests."""
+"""Parquet files that are written completely or not at all, with their digests."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def write_tables(tables: Mapping[Path, pa.Table], digests: Digests) -> None:
         found: dict[Path, Digest] = {}
         for part, (path, table) in zip(temporary, tables.items(), strict=True):
             with writing(path):
-                # With checksums, because a flipped bit may well decode to another number: for
-                # readers that know nothing of digests, and for a disk that fails after the digest
+                # With checksums, because a flipped bit may decode to another number: for
+                # readers that ignore the digests, and for a disk that fails after the digest
                 # was checked.
                 pq.write_table(table, part, compression="zstd", write_page_checksum=True)
                 flush(part)

@@ -1,4 +1,4 @@
-"""What is left to do of a sweep, and putting on disk what is done."""
+"""The runs left to do of a sweep, and saving those that are done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Saving:
 
     Attributes
     ----------
-    left : runs that are not on disk yet.
+    left : number of runs that are not on disk yet.
     """
 
     def __init__(self, plan: Plan, store: Store) -> None:
@@ -25,7 +25,7 @@ class Saving:
         self.extend(plan)
 
     def extend(self, plan: Plan) -> None:
-        """Take up the design points that a plan has more."""
+        """Add the additional design points of a larger plan."""
         self._plan = plan
         self._points = {point.index: point for point in plan.points}
         known = set(self._by_point)
@@ -39,7 +39,7 @@ class Saving:
             if chunk.key not in self._finished:
                 self.left += len(chunk.traces)
         for index in self._points.keys() - known:
-            # What an earlier start finished but could not join any more.
+            # Design points that an earlier start finished but did not join.
             self._compact_if_complete(index)
 
     def missing(self) -> list[Chunk]:
@@ -47,7 +47,7 @@ class Saving:
         return [chunk for chunk in self._plan.chunks() if chunk.key not in self._finished]
 
     def save(self, rows: ChunkRows) -> None:
-        """Put the rows of a chunk on disk.
+        """Write the rows of a chunk to disk.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""Tables of a sweep: identity of a run, parameters of its workload, and what was measured.
+"""Tables of a sweep: the identity of a run, the parameters of its workload, and its measures.
 
-Rows depend on the specification and the versions only: wall times are kept elsewhere. What does not
-apply is null.
+Rows depend on the specification and the versions only: wall times are kept elsewhere. Values that
+do not apply are null.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepsim.results import COLUMNS, MEASURES, SCHEMA_VERSION, STALLS_SCHEMA, sc
 SWEEP_SCHEMA_VERSION: Final = SCHEMA_VERSION
 
 TABLES: Final = ("failures", "units", "runs")
-"""In the order of writing: runs last, because its presence completes the others."""
+"""Tables in the order of writing: runs last, because its presence marks the others as complete."""
 
 _IDENTITY: Final = (
     "run", "point", "workload", "workload_digest", "model", "model_json", "parameters", "origins",

@@ -11,8 +11,8 @@
     timings.jsonl                       seconds and process of every chunk; not part of the results
     summary.json                        written last: the sweep is complete
 
-Files are written under another name, flushed and renamed, so that whatever carries the final name
-is whole, and what was written is known by its digest. A chunk counts as finished when its
+Files are written under another name, flushed and renamed, so that every file with its final name is
+complete, and has a digest. A chunk counts as finished when its
 ``.runs.parquet`` is there, which comes last of its files; a design point when its file in ``runs``
 is there. Its chunks are deleted only afterwards.
 """
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def _worded(method: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[Store, P], T]:
-    """Errors of the disk that nothing deeper has worded say what is left and how to go on."""
+    """Give other errors of the disk a message that states what is kept and how to continue."""
 
     @wraps(method)
     def call(store: Store, /, *args: P.args, **options: P.kwargs) -> T:
@@ -61,9 +61,9 @@ def _worded(method: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[
             path = Path(error.filename or store.folder)
             # Some systems do not call it a folder when they refuse to remove it as a file.
             advice = (
-                f"remove the folder {path}, which stands in the place of a file,"
+                f"remove the folder {path}, which takes the place of a file,"
                 if path != store.folder and path.is_dir()
-                else "see to the disk and the permissions,"
+                else "check the disk and the permissions,"
             )
             raise OutputError(
                 f"{path}: cannot be changed ({error.strerror or error}); what was finished is "
@@ -87,7 +87,8 @@ class Store:
 
     Attributes
     ----------
-    damaged : what was wrong with finished chunks when the folder was opened; they run again.
+    damaged : errors of finished chunks that were damaged when the folder was opened; they run
+        again.
     """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
@@ -104,13 +105,13 @@ class Store:
         self._schemas = table_schemas(self._parameters)
 
     def check(self, *, resume: bool) -> None:
-        """Refuse a folder that is not for this sweep, without touching it.
+        """Refuse a folder that is not for this sweep, without changing it.
 
         Raises
         ------
         SweepError
-            It holds a sweep and ``resume`` is false, or holds another one, or what it says of its
-            sweep is damaged.
+            It holds a sweep and ``resume`` is false, or holds another one, or its description of
+            the sweep is damaged.
         """
         manifest = self._manifest_file
         if not exists(manifest, SweepError):
@@ -125,29 +126,29 @@ class Store:
         if found.get("plan") != self._plan.digest():
             raise SweepError(
                 f"{self.folder}: holds another sweep, {self._differences(found)}; continue with "
-                "what it was started with, or choose another folder"
+                "the specification it was started with, or choose another folder"
             )
         self._digests = Digests.read(self.folder, self._plan.digest())
-        # The specification tells what was written, also where its digest is lost.
+        # The specification identifies the sweep even if its digest is lost.
         with reading(manifest):
             as_written = manifest.read_bytes() == _text(self._manifest()).encode()
         if not as_written:
             self._digests.check(manifest)
 
     def _refuse_remains(self) -> None:
-        """What a start that was killed leaves is the digest of the manifest at most."""
+        """Refuse results without a manifest; a killed start leaves at most its digest."""
         if not Digests.some_in(self.folder):
             return
         known = Digests.read(self.folder, self._plan.digest())
         if known.damaged_lines or known.names() - {MANIFEST}:
             raise SweepError(
                 f"{self.folder}: holds results of a sweep, but its {MANIFEST} is missing, so that "
-                "nobody can tell which sweep it was; put the file back and continue with --resume, "
+                "it is unknown which sweep it was; restore the file and continue with --resume, "
                 "or choose another folder"
             )
 
     def _differences(self, found: Mapping[str, Any]) -> str:
-        """How the plan that the folder holds differs from this one, in words."""
+        """How the plan in the folder differs from this one, in words."""
         parts = found.get("parts")
         differing = self._plan.differences(parts if isinstance(parts, dict) else {})
         if found.get("versions") != versions():
@@ -159,11 +160,11 @@ class Store:
             texts = [f"{file} has changed since the sweep was started"]
         if differing:
             texts.insert(0, f"it differs in {', '.join(differing)}")
-        return " and ".join(texts) or "which another format of tables was made for"
+        return " and ".join(texts) or "written with another format of tables"
 
     @contextmanager
     def open(self, *, resume: bool) -> Iterator[Store]:
-        """Claim the folder, check that it is new or holds this sweep, and clear what was torn.
+        """Lock the folder, check that it is new or holds this sweep, and remove incomplete files.
 
         Raises
         ------
@@ -190,12 +191,12 @@ class Store:
             else:
                 self._record_manifest()
             self.damaged = self._remove_damaged()
-            # Of an earlier end. It is written anew once all runs are there.
+            # From an earlier end; it is written again once all runs are there.
             self._drop_summary()
             yield self
 
     def extend(self, plan: Plan) -> None:
-        """Write down a plan that has more design points, of the same digest.
+        """Write a plan of the same digest with more design points.
 
         Raises
         ------
@@ -215,7 +216,7 @@ class Store:
 
     @_worded
     def save(self, rows: ChunkRows) -> None:
-        """Put the rows of a finished chunk on disk.
+        """Write the rows of a finished chunk to disk.
 
         Raises
         ------
@@ -234,7 +235,7 @@ class Store:
         Raises
         ------
         SweepError
-            A chunk is not what was written any more.
+            A chunk was damaged meanwhile.
         OutputError
             The files cannot be written; the chunks stay.
         """
@@ -247,7 +248,8 @@ class Store:
                 with writing(path):
                     path.parent.mkdir(parents=True, exist_ok=True)
             write_tables(joined, self._digests)
-        # Of an earlier start, too. A power cut must not keep what is removed next and lose these.
+        # Also files of an earlier start. A power cut must not lose these after their chunks are
+        # gone.
         with writing(self._final("runs", point)):
             for name in self._tables:
                 flush_names(self._final(name, point).parents[:2])
@@ -258,13 +260,13 @@ class Store:
 
     @_worded
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """The sweep is complete: the digests are those of its results alone, in their order."""
+        """Complete the sweep: keep only the digests of its results, in their order."""
         points = [[self._final(t, p) for t in self._tables] for p in self._plan.points]
         self._digests.keep([[self._manifest_file], *points])
         _write_json(self._summary, summary)
 
     def count(self, name: str) -> int:
-        """Rows of a table, over all files."""
+        """Number of rows of a table, over all files."""
         rows = 0
         for path in table_files(self.folder, name).rows:
             self._digests.check(path)
@@ -295,7 +297,7 @@ class Store:
             "parts": self._plan.parts,
             "runs": self._plan.runs,
             "versions": versions(),
-            # A key that came later is absent where it is not used.
+            # A key of a later version is left out if it is not used.
             "spec": spec.model_dump(
                 mode="json", exclude={"ensemble"} if spec.ensemble is None else None
             ),
@@ -311,7 +313,7 @@ class Store:
             flush_names([self.folder])
 
     def _record_manifest(self) -> None:
-        """Its digest again where that was lost, which `check` has found to be harmless."""
+        """Record its digest again if that was lost, which `check` found to be harmless."""
         with reading(self._manifest_file):
             found = digest_of(self._manifest_file)
         if not self._digests.has(self._manifest_file, found):
@@ -319,14 +321,14 @@ class Store:
 
     @_worded
     def _clear_torn(self) -> None:
-        """Remove what a killed process left: files under temporary names, half a line."""
+        """Remove leftovers of a killed process: files with temporary names, an incomplete line."""
         for path in self.folder.rglob(".*.tmp"):
             path.unlink(missing_ok=True)
         for path in (self._digests.file, self._timings):
             drop_half_line(path)
 
     def _refuse_foreign(self) -> None:
-        """Files that readers of the folder would take for rows of this sweep."""
+        """Refuse files that readers of the folder would mistake for rows of this sweep."""
         names = {self._part(c.key, t) for c in self._plan.chunks() for t in self._tables}
         names |= {self._final(t, p) for p in self._plan.points for t in self._tables}
         places = [self._parts, *(self.folder / t for t in TABLES)]
@@ -340,7 +342,7 @@ class Store:
 
     @_worded
     def _remove_damaged(self) -> tuple[str, ...]:
-        """Chunks that are not what was written are not finished; complete points must be."""
+        """Drop damaged chunks from the finished ones; complete points must be intact."""
         complete = {p.index for p in self._plan.points if self._final("runs", p).exists()}
         for point in self._plan.points:
             if point.index in complete:
@@ -356,13 +358,13 @@ class Store:
                         self._digests.check(self._part(chunk.key, name))
                 except DamagedError as error:
                     damaged.append(str(error))
-                    # Without this one the others do not count, and are written over.
+                    # Without this file the others do not count, and are overwritten.
                     runs.unlink()
         return tuple(damaged)
 
 
 def _column(field: pa.Field) -> dict[str, str]:
-    """A column as readers of the folder find it, who need not have the workload."""
+    """A column as readers without the workload find it in the folder."""
     return {"type": str(field.type), **{k.decode(): v.decode() for k, v in field.metadata.items()}}
 
 

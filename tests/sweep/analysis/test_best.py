@@ -84,7 +84,9 @@ def test_sweeps_whose_constants_differ_are_paired_and_told_apart(done: Path, dee
 
 
 def test_a_baseline_that_is_missing_is_told_with_what_there_is(done: Path) -> None:
-    with pytest.raises(SweepError, match=r"no design has tile=4; there are tile = 2, dynamic"):
+    with pytest.raises(
+        SweepError, match=r"no design has tile=4; the values found are tile = 2, dynamic"
+    ):
         compare_baseline(done, baseline={"tile": "4"})
     with pytest.raises(ArgError, match=r"unknown name 'tiel'; did you mean 'tile'\?$"):
         compare_baseline(done, baseline={"tiel": "4"})

@@ -97,7 +97,7 @@ def test_designs_against_a_baseline_in_groups(done: Path, cli: Cli) -> None:
     ("arguments", "message"),
     [
         (["--by", "layer"], "--by: within one sweep, --baseline is needed"),
-        (["--baseline", "tile=4"], "there are tile = 2, dynamic"),
+        (["--baseline", "tile=4"], "the values found are tile = 2, dynamic"),
         (["--baseline", "tile"], "expected values such as tile=32,channels=16, found 'tile'"),
         (["--baseline", "tile=2", "--by", "layr"], "layr"),
         (["--baseline", "tile=2", "--fail-above", "1"], "expected a percentage such as 1%"),

@@ -141,7 +141,7 @@ def test_runs_that_are_not_there_yet_are_as_failures(done: Path, tmp_path: Path)
 
 def test_metrics_that_were_not_kept_cannot_be_compared(tmp_path: Path) -> None:
     run_sweep(tiny(metrics=["cycles"], grid={"tile": [4]}), tmp_path)
-    expected = "none of 6 runs has {}; keep what is missing with the key 'metrics'"
+    expected = "none of 6 runs has {}; add them to the key 'metrics'"
     # Cycles are there.
     with pytest.raises(SweepError, match=expected.format("onchip_bytes")):
         design_costs(tmp_path, "onchip_bytes", "cycles")
