@@ -1,4 +1,4 @@
-"""Run programs: prepare, get an image, execute, collect."""
+"""Run programs: prepare, lay out an image, execute, collect results."""
 
 from stepsim.deferred import door
 

@@ -119,8 +119,8 @@ def test_other_dispatch_widths_give_the_image_of_that_program(
     ("given", "message"),
     [
         (3, "must be a mapping of requests per cycle by operator"),
-        ({"linear_laod#0": 2}, "which is no operator"),
-        ({3: 2}, "names 3, which is no operator"),
+        ({"linear_laod#0": 2}, "which is not an operator"),
+        ({3: 2}, "names 3, which is not an operator"),
         ({"linear_load#0": 0}, "must be an int from 1 to 4096"),
         ({"work#2": 2}, "issues no requests to the memory"),
     ],
@@ -193,8 +193,8 @@ def test_the_smallest_bandwidth_is_one() -> None:
     ("compute", "message"),
     [
         ([2], "compute must be a mapping of factors by operator"),
-        ({"wrok#2": 2}, "compute names 'wrok#2', which is no operator; did you mean 'work#2'"),
-        ({3: 2}, "compute names 3, which is no operator"),
+        ({"wrok#2": 2}, "compute names 'wrok#2', which is not an operator; did you mean 'work#2'"),
+        ({3: 2}, "compute names 3, which is not an operator"),
         ({"linear_load#0": 2}, "compute names 'linear_load#0', which has no FLOPs"),
         ({"work#2": 0}, r"compute\['work#2'\] must be a positive number"),
         ({"work#2": True}, "must be a positive number"),

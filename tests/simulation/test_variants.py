@@ -150,7 +150,7 @@ def test_a_deadlock_of_one_variant_leaves_the_others_alone() -> None:
         (["wide"], r"variants\[0\] must be a Variant, found 'wide'"),
         ([st.Variant("a"), st.Variant("a")], r"variants\[1\] and variants\[0\] are both named 'a'"),
         ([st.Variant("a", fifo_depths={"x#9": 2})], "variant 'a': .*no FIFO 'x#9'"),
-        ([st.Variant("a", compute={"x#9": 2})], "variant 'a': .*'x#9', which is no operator"),
+        ([st.Variant("a", compute={"x#9": 2})], "variant 'a': .*'x#9', which is not an operator"),
         ([st.Variant("a", bindings={"r": [[0]]})], "variant 'a': .*keys of bindings are Routing"),
     ],
 )
@@ -182,7 +182,7 @@ def test_an_unknown_machine_is_named() -> None:
 
 def test_a_variant_with_a_machine_goes_with_one() -> None:
     wide = [st.Variant("wide", machine=WIDE)]
-    with pytest.raises(ArgError, match=r"'wide' has a machine of its own.*all 2 machines"):
+    with pytest.raises(ArgError, match=r"'wide' sets its own machine.*all 2 machines"):
         st.simulate_many(centered(8), machines=["sda-1024", "sda-hdl"], variants=wide)
     with pytest.raises(ArgError, match=r"'deep' sets its own fifo_depth.*all 2 fifo_depths"):
         st.simulate_many(

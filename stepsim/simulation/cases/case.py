@@ -1,7 +1,7 @@
-"""A workload on data and a machine: built, prepared, run, and measured. One row for every caller.
+"""A workload on data and a machine: built, prepared, run, and measured in one way for all callers.
 
 The command line, sweeps and the reproduction of figures all take their numbers from here, so that a
-column of one name has one value wherever it stands.
+column has the same value everywhere.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def make_case(
     Parameters
     ----------
     workload : name, or file and name as in ``gemm.py:gemm``.
-    data : what it is fed with; nothing by default.
+    data : the inputs of the workload; none by default.
     machine : name, file or machine; by default that of the published experiment with ``config``,
         else ``sda-1024``.
     config : ``published`` takes what is not given from the published experiment.
@@ -72,9 +72,9 @@ def make_case(
 
     Raises
     ------
-    WorkloadError : there is no such workload, or it does not build what it should.
-    UserCodeError : it is the user's, and raises.
-    ArgError : ``data`` is none.
+    WorkloadError : there is no such workload, or it does not build a program.
+    UserCodeError : the workload is the user's, and raises.
+    ArgError : ``data`` is not a Data object.
     ParameterError : parameters are wrong or do not fit the data.
     MachineError : the machine is unknown or invalid.
     """
@@ -100,7 +100,7 @@ class Case:
     Attributes
     ----------
     source : where the workload comes from.
-    resolved : its parameters and where their values come from.
+    resolved : its parameters and the origins of their values.
     built, machine : the program and its target.
     counting : how bytes and FLOPs are counted.
     """
@@ -132,7 +132,7 @@ class Case:
 
     @property
     def sizes_stated(self) -> bool:
-        """FIFOs whose depths the program states are to be sized, too: it is a sized design."""
+        """Whether FIFOs whose depths the program states are sized too, as in a sized design."""
         return self.built.fifo_depths is not None
 
     @cached_property
@@ -160,7 +160,7 @@ class Case:
     def together(self, last: Totals, limits: Limits | None = None) -> Totals:
         """Totals of a run of the program with those of the programs that run before it.
 
-        If one of these does not end well, its totals.
+        If one of these fails, the totals are those of the failed one.
         """
         if not self.earlier:
             return last
@@ -171,7 +171,7 @@ class Case:
         return added([*runs, last])
 
     def require_one_program(self, what: str) -> None:
-        """Refuse what is known of one program only.
+        """Refuse several programs where only one is possible.
 
         Raises
         ------
@@ -180,8 +180,8 @@ class Case:
         count = len(self.built.earlier) + 1
         if count > 1:
             raise ArgError(
-                f"{self.source.text}: {count} programs run one after another, and {what} is about "
-                "one; choose one of them by a parameter, as group"
+                f"{self.source.text}: {count} programs run one after another, but {what} is for "
+                "one program; choose one by a parameter such as group"
             )
 
     def with_fifo_depths(self, depths: Mapping[str, int | None] | str | Path) -> Case:
@@ -196,9 +196,9 @@ class Case:
         return made
 
     def _fifo_depth(self) -> int | None:
-        """That of the program where a parameter was given for it, which no machine overrules.
+        """The FIFO depth to prepare with: that of the program if a parameter sets it.
 
-        Else the machine states it, as it has for the parameter, or the program does.
+        Otherwise that of the machine if it states one, or else that of the program.
         """
         given = any(
             field.param.machine == "fifo.depth" and self.resolved.origins[name] == "given"
@@ -207,11 +207,11 @@ class Case:
         return self.built.program.fifo_depth if given else None
 
     def run(self, data: Data, *, limits: Limits | None = None) -> Totals:
-        """Simulate, for the totals only; with those of programs that run before."""
+        """Simulate for the totals only, including programs that run before."""
         return self.together(self.prepared.run(self._bindings(data), limits=limits), limits)
 
     def run_with_units(self, data: Data, *, limits: Limits | None = None) -> tuple[Totals, Any]:
-        """As `run`, with the Arrow table of the stall breakdown of every unit."""
+        """Like `run`, with the Arrow table of the stall breakdown of every unit."""
         self.require_one_program("the stall breakdown")
         return self.prepared.run_with_units(self._bindings(data), limits=limits)
 
@@ -221,7 +221,7 @@ class Case:
         Raises
         ------
         UserCodeError : the workload is the user's, and raises.
-        ArgError : what it binds does not fit its program.
+        ArgError : its bindings do not fit its program.
         """
         return check_bindings(self.built.program, self._bindings(data))
 
@@ -234,7 +234,7 @@ class Case:
         seed: int | None = None,
         record: bool = False,
     ) -> Result:
-        """Simulate, for all that is known of the run."""
+        """Simulate for a complete result."""
         self.require_one_program("a result")
         bindings = self._bindings(data)
         made = self.prepared.result(
@@ -244,7 +244,7 @@ class Case:
         return replace(made, provenance=provenance, notes=(*self.built.notes, *made.notes))
 
     def _provenance(self, of_run: Mapping[str, Any], data: Data) -> dict[str, Any]:
-        """That of the run, with what the program was built from."""
+        """The provenance of the run, with the inputs that the program was built from."""
         plugins, plugin = of_run["plugins"], self.source.plugin
         if plugin is not None:
             plugins = {**plugins, f"{plugin.group} {plugin.name}": identity_of(plugin)}
@@ -270,7 +270,7 @@ class Case:
         return built.program.metrics(counting=self.counting)
 
     def counted(self, data: Data) -> Counted | None:
-        """What the program needs for these data; None where it does not follow from the graph."""
+        """Metrics of the program for these data; None if they do not follow from the graph."""
         with self.source.user_code():
             published = self.built.published(data) if self.counting == "published" else None
             if published is not None:
@@ -284,7 +284,7 @@ class Case:
                     for one in every
                 ]
             except ArgError:
-                # Sizes that a user's program leaves to the run have no value before it.
+                # Sizes that only the run of a user's program determines are unknown before.
                 if not self.source.is_foreign:
                     raise
                 return None
@@ -299,7 +299,7 @@ class Case:
     def measures(
         self, done: Totals | Result, data: Data, wanted: Collection[str] = EVERY_MEASURE
     ) -> dict[str, Any]:
-        """The wanted columns of `EVERY_MEASURE` that a run of these data has on the machine.
+        """The requested columns of `EVERY_MEASURE` that a run of these data has on the machine.
 
         Executed quantities are those of the run. In another counting bytes and FLOPs are those that
         a whole run has. Utilizations of runs that are not ok are None.
@@ -344,7 +344,7 @@ class Case:
         moved: int | None = done.offchip_bytes
         work: int | None = done.flops
         if not executed:
-            # What cannot be counted so is not known; what was executed is not it.
+            # If it cannot be counted in this way it is unknown; executed tokens differ.
             moved = None if counted is None else counted.offchip_bytes
             work = None if counted is None else counted.flops
         allocated = self._allocated
@@ -362,9 +362,9 @@ class Case:
         }
 
     def _peak_bytes(self, done: Totals | Result) -> float | None:
-        """What off-chip traffic is a share of; the published figures do not round up.
+        """Peak off-chip bytes, for utilization; the published figures do not round up.
 
-        None where every operator has a memory of its own, whatever is counted.
+        None if every operator has a separate memory, in all countings.
         """
         if self.counting == "published" and done.peak_bytes is not None:
             return done.cycles * done.peak_bandwidth
@@ -377,12 +377,12 @@ class Case:
 
     @property
     def _of_machine(self) -> int | None:
-        """FLOPs per cycle that the machine gives every operator in place of the program."""
+        """FLOPs per cycle by which the machine replaces those of the program for every operator."""
         compute = self.machine.compute
         return None if compute is None else compute.unit_flops_per_cycle
 
     def describe(self, data: Data) -> dict[str, Any]:
-        """What was run, by column, with what building decided; see `describe`."""
+        """Description of the run by column, with values that building set; see `describe`."""
         workload = self.resolved.workload
         with self.source.user_code():
             fed = workload.implied(workload.values(), data)
@@ -395,7 +395,7 @@ class Case:
 
 
 def _checked(built: Any, workload: Workload, source: Source) -> Built:
-    """What a workload built, if it is that."""
+    """The result of a workload's build, checked."""
     where = f"{source.text}: build"
     if not isinstance(built, Built):
         raise WorkloadError(

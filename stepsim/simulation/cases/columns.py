@@ -1,4 +1,4 @@
-"""What a run of a workload was, by column: parameters, data, machine, and how they are counted."""
+"""Columns that describe a run of a workload: parameters, data, machine, and counting."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _definition(parameter: Field, workload: type[Workload]) -> str:
 def describe(
     source: Source, resolved: Resolved[Workload], machine: Machine, counting: str, data: Data | None
 ) -> dict[str, Any]:
-    """What is run, by column; what is nested stands as JSON text."""
+    """Description of a run by column; nested values are JSON text."""
     values = resolved.workload.columns()
     return {
         "workload": source.text,
@@ -80,7 +80,7 @@ def describe(
 
 
 def _model(workload: Workload) -> str | None:
-    """The model that a workload has, as it was read."""
+    """The model of a workload, as it was read."""
     models = {
         name: value.to_dict()
         for name, value in workload.values().items()

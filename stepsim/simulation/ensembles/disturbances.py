@@ -1,4 +1,4 @@
-"""What members of an ensemble are disturbed in at the level of tiles: memory, bases, FIFOs."""
+"""Disturbances of ensembles at the tile level: memory, base addresses, FIFOs."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _set(prepared: Prepared, values: Mapping[str, Any]) -> Prepared:
 
 
 def _with_latency(prepared: Prepared, change: int) -> Prepared:
-    """Responses that come so many cycles later, or earlier; none comes before its request."""
+    """Delay responses by this many cycles, possibly negative, but never before the request."""
     if change == 0:
         return prepared
     return _set(prepared, {"hbm.latency": max(0, prepared.machine.hbm.latency + change)})
 
 
 def _with_response_latency(prepared: Prepared, change: int) -> Prepared:
-    """As above, behind a DRAM."""
+    """Delay the responses of a DRAM."""
     if change == 0:
         return prepared
     port = prepared.machine.hbm.port or Port()
@@ -57,7 +57,7 @@ def _ports(prepared: Prepared) -> int:
 
 
 def _with_first(prepared: Prepared, change: int) -> Prepared:
-    """An arbiter that asks the port so many further on first."""
+    """Advance the first port of the arbiter by this many ports."""
     first = ((prepared.machine.hbm.port or Port()).first + change) % _ports(prepared)
     return _set(prepared, {"hbm.port.first": first})
 
@@ -68,7 +68,7 @@ def _has_bases(prepared: Prepared) -> bool:
 
 
 def _free_requests(prepared: Prepared) -> int:
-    """0 where the machine has all tensors at address 0, which is its design and no free choice."""
+    """0 if the machine places all tensors at address 0, which is fixed by its design."""
     rules = prepared.machine.hbm.addresses or Addresses()
     return 0 if _has_addresses(prepared) and rules.bases == "zero" else 3
 
@@ -80,7 +80,7 @@ def _base_changes(random: np.random.Generator, bounds: Bounds, prepared: Prepare
 
 
 def _with_bases(prepared: Prepared, changes: Changes) -> Prepared:
-    """Tensors whose first bytes lie so many requests further on."""
+    """Move the first byte of each tensor by this many requests."""
     if _has_addresses(prepared):
         return _with_tensors_moved(prepared, changes)
     channels = prepared.machine.hbm.channels
@@ -95,7 +95,7 @@ def _with_bases(prepared: Prepared, changes: Changes) -> Prepared:
 
 
 def _with_tensors_moved(prepared: Prepared, changes: Changes) -> Prepared:
-    """Within the DRAM; what loads and stores share stays shared."""
+    """Move tensors within the DRAM; tensors that loads and stores share stay shared."""
     placed, size = prepared.address_map, prepared.machine.hbm.request_bytes
     moved: dict[str, int] = {}
     for region, change in zip(placed.regions, changes, strict=True):
@@ -106,7 +106,7 @@ def _with_tensors_moved(prepared: Prepared, changes: Changes) -> Prepared:
 
 
 def _bounded(prepared: Prepared) -> list[str]:
-    """Names of the FIFOs that can be full."""
+    """Names of the bounded FIFOs."""
     depths = prepared.template.first.channels["cap"].tolist()
     names = (fifo.name for fifo in prepared.wiring.fifos)
     return [name for name, depth in zip(names, depths, strict=True) if depth < INFINITY]
@@ -118,7 +118,7 @@ def _depth_changes(random: np.random.Generator, bounds: Bounds, prepared: Prepar
 
 
 def _with_depths(prepared: Prepared, changes: Changes) -> Prepared:
-    """FIFOs of so many tokens more, or fewer; at least one."""
+    """Change FIFO depths by this many tokens; the depth stays at least one."""
     numbers = prepared.fifo_numbers
     caps = prepared.template.first.channels["cap"]
     names = _bounded(prepared)
@@ -149,7 +149,7 @@ DISTURBANCES: Final = (
     ),
     Disturbance(
         "hbm.port.first",
-        "ports by which the one that the arbiter asks first is moved on",
+        "ports by which the first port of the arbiter is advanced",
         (0, 255),
         _has_addresses,
         draw_one,

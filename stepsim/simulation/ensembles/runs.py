@@ -1,8 +1,9 @@
-"""``ensemble``: how far a number of cycles can be trusted, by runs that are disturbed a little.
+"""``ensemble``: the uncertainty of a number of cycles, from runs with small disturbances.
 
 One cycle of change anywhere moves the published hardware itself by 2.8 % on average and by up to
-11 %. A difference of a percent between two designs is therefore none, and a single number does not
-say so; the spread of runs with latencies, depths and bases within stated bounds does.
+11 %. A difference of a percent between two designs is therefore not significant, and a single
+number does not show that; the spread of runs with latencies, depths and bases within stated bounds
+does.
 """
 
 from __future__ import annotations
@@ -46,29 +47,30 @@ def ensemble(
 
     Parameters
     ----------
-    program : finished, or prepared with its machine and depths.
+    program : a finished program, or one prepared with its machine and depths.
     machine, bindings, fifo_depth : as :func:`simulate` takes them.
-    runs : number of members, beside the nominal run.
-    seed : that members are drawn by; the same seed gives the same members.
-    bounds : least and largest change by name, both included; a number goes from 0, and 0 leaves a
-        disturbance out. By default all that apply, within the bounds of docs/ensembles.md.
+    runs : number of members, in addition to the nominal run.
+    seed : seed of the members; the same seed gives the same members.
+    bounds : least and largest change by name, both included; a single number is the largest, with 0
+        as the least, and 0 leaves a disturbance out. By default all that apply, within the bounds
+        of docs/ensembles.md.
     limits : when to give up a run.
-    threads : that run at the same time; by default as many as there are processors for this
+    threads : number of threads; by default the number of processors available to this
         process.
 
     Returns
     -------
     Ensemble
-        Median, p5, p95, least, most and the nominal run, in cycles. Members that deadlock, fail or
-        hit a limit are left out of these and counted in ``lost``.
+        Median, p5, p95, minimum, maximum and the nominal run, in cycles. Members that deadlock,
+        fail or hit a limit are left out of these and counted in ``lost``.
 
     Raises
     ------
     ArgError
         An argument is of the wrong type or out of range, a disturbance does not apply, or the
-        nominal run does not end well.
+        nominal run does not succeed.
     LoweringError, MachineError
-        As of :func:`simulate`.
+        As in :func:`simulate`.
 
     Example
     -------
@@ -95,7 +97,7 @@ def ensemble_of(
     limits: Limits | None = None,
     threads: int | None = None,
 ) -> Ensemble:
-    """As `ensemble`, of a prepared program with checked indices."""
+    """Like `ensemble`, for a prepared program with checked indices."""
     program = prepared.program.name
     check_limits(f"program '{program}', ensemble:", limits)
     one = {table: array[np.newaxis] for table, array in indices.items()}

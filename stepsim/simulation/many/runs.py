@@ -79,7 +79,7 @@ def simulate_many(
     """Simulate a finished program with many routings, machines and FIFO depths.
 
     Every number is the one that :func:`simulate` gives. The program is laid out once for each
-    machine and depth, and the engine goes from routing to routing on its own.
+    machine and depth, and the engine iterates over the routings itself.
 
     Parameters
     ----------
@@ -87,14 +87,14 @@ def simulate_many(
     bindings : one mapping for each run, as :func:`simulate` takes them; or one mapping of arrays
         ``[runs, rows, k]`` by routing, which is faster. Without it there is one run, of the routing
         that the program was built with.
-    machines : each a :class:`~stepsim.machine.Machine`, or the name or file of one; no two are
+    machines : machines, or their names or files; see :class:`~stepsim.machine.Machine`. No two are
         equal.
-    fifo_depths : depths as :func:`simulate` takes them; None stands for that of the machine or the
+    fifo_depths : depths as :func:`simulate` takes them; None selects that of the machine or the
         program.
     variants : changes of the program, its machine or its routing; each is simulated with every
-        machine, depth and binding. Those that choose a machine or a depth themselves go with one.
+        machine, depth and binding. With variants that set a machine or a depth, give only one.
     limits : when to give up a run; its row then has status "limit".
-    threads : that run at the same time; by default as many as there are processors for this
+    threads : number of threads; by default the number of processors available to this
         process.
     units : also return the stall breakdown of every unit.
 
@@ -105,7 +105,7 @@ def simulate_many(
         next depth, and so on for every machine. ``number`` counts the rows, ``machine``,
         ``machine_index``, ``fifo_depth`` and ``binding`` say which run it is; with variants, of
         which each comes with all bindings, so does ``variant``, and ``machine_index`` is null where
-        the variant has a machine of its own. The other columns are those of a
+        the variant sets the machine. The other columns are those of a
         :class:`~stepsim.results.Result`. A run that deadlocks, fails or hits a limit
         raises nothing: look at ``status``, ``limit`` and ``reason``. ``wall_seconds`` are an
         estimate, as the time of runs that are made together is shared among them by their firings.
@@ -118,7 +118,7 @@ def simulate_many(
     ArgError
         An argument is of the wrong type or out of range; bindings are missing or do not fit the
         routings of the program; the table of ``units`` does not fit the memory. The message names
-        the one of a list, as in ``bindings[17]``.
+        the entry of a list, as in ``bindings[17]``.
     LoweringError
         The program is still open, a size does not fit, or the tokens of a run do not fit the
         memory of this machine.
@@ -199,7 +199,7 @@ def _bindings(program: Program, bindings: object) -> tuple[int, _Indices]:
 
 def _prepared(program: Program, wanted: list[tuple[Machine, int | None]]) -> list[Prepared]:
     """The program prepared for machines and depths; few of them are kept for the next call."""
-    # More would only drive each other out, and what else is kept.
+    # More would only evict each other and other cached programs.
     prepare = kept_prepared if len(wanted) < MOST_KEPT else Prepared
     prepared: list[Prepared] = []
     for target, depth in wanted:
@@ -213,21 +213,21 @@ def _check_room(where: str, runs: int, units: int) -> None:
     needed, there = runs * units * BYTES_PER_UNIT, free_bytes()
     if needed > there:
         raise ArgError(
-            f"{where} units=True makes a table of {runs * units:,} rows, {runs:,} runs of "
-            f"{units:,} units, which takes about {needed / 2**30:.1f} GiB; {there / 2**30:.1f} GiB "
-            "are free. Make fewer runs in a call, or leave out units"
+            f"{where} units=True makes a table of {runs * units:,} rows ({runs:,} runs of "
+            f"{units:,} units), which takes about {needed / 2**30:.1f} GiB; {there / 2**30:.1f} "
+            "GiB are free. Make fewer runs in a call, or leave out units"
         )
 
 
 def _check_own(variants: Iterable[Variant], machines: int, depths: int) -> None:
-    """Refuse variants that would be simulated several times alike."""
+    """Refuse variants that would be simulated several times with equal results."""
     for one in variants:
         for own, count, what in (
             (one.machine, machines, "machine"), (one.fifo_depth, depths, "fifo_depth"),
         ):  # fmt: skip
             if own is not None and count > 1:
                 raise ArgError(
-                    f"variant '{one.name}' has a {what} of its own, and would be the same for all "
+                    f"variant '{one.name}' sets its own {what}, and would be the same for all "
                     f"{count} {what}s given; give one, or make a variant of each"
                 )
 
@@ -251,7 +251,7 @@ def _provenance(
     limits: Limits | None,
     variants: Sequence[Variant] | None,
 ) -> dict[str, str]:
-    """What all runs depended on, as metadata of their tables."""
+    """The provenance of all runs, as metadata of their tables."""
     bounds = limits or Limits()
     about = {
         "program": program.name,
@@ -265,11 +265,11 @@ def _provenance(
         **software(),
     }
     if variants is not None:
-        about["variants"] = [_told(one) for one in variants]
+        about["variants"] = [_described(one) for one in variants]
     return {"provenance": json.dumps(about, sort_keys=True, default=str, allow_nan=False)}
 
 
-def _told(variant: Variant) -> dict[str, Any]:
+def _described(variant: Variant) -> dict[str, Any]:
     given = variant.bindings or {}
     bound = {table: check_indices(table, array) for table, array in given.items()}
-    return {**variant.told(), **({"bindings": index_digests(bound)} if bound else {})}
+    return {**variant.described(), **({"bindings": index_digests(bound)} if bound else {})}

@@ -1,4 +1,4 @@
-"""The tables of many runs of one program, from what the engine wrote down of them."""
+"""The tables of many runs of one program, from the records of the engine."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _OF_VARIANTS = (*_RUNS[:5], "variant", *_RUNS[5:])
 
 
 class Place(NamedTuple):
-    """Where runs stand in a table: the index of their machine, and the name of their variant.
+    """The place of runs in a table: the index of their machine, and the name of their variant.
 
     A variant with a machine of its own has no index; where there are no variants, it has no name.
     """
@@ -149,7 +149,7 @@ def _milliseconds(machine: Machine, cycles: NDArray[np.int64]) -> Any:
 
 
 def _ends(count: int, stopped: Mapping[int, Ending]) -> dict[str, Any]:
-    """How the runs ended; most of them well."""
+    """How the runs ended; most of them are ok."""
     if not stopped:
         nothing = pa.nulls(count, pa.string())
         return {"status": pa.repeat("ok", count), "limit": nothing, "reason": nothing}
@@ -165,7 +165,7 @@ def _ends(count: int, stopped: Mapping[int, Ending]) -> dict[str, Any]:
 def _utilizations(
     totals: NDArray[np.void], stopped: Mapping[int, Ending], timing: TimingParams
 ) -> Any:
-    """The same numbers as `utilization` gives, for the runs that ended well."""
+    """The same numbers as `utilization`, for the runs that are ok."""
     cycles, moved = totals["cycles"], totals["offchip_bytes"]
     most = peak_bytes(int(cycles.max()), timing)
     if most is None:
@@ -277,7 +277,7 @@ def _texts(texts: tuple[str, ...]) -> pa.Array:
 
 
 def _wait_names(image: Image, codes: NDArray[np.int64], waited: NDArray[np.bool_]) -> pa.Array:
-    """What units waited for longest; codes as in UNIT_TOTALS."""
+    """The longest wait of units; codes as in UNIT_TOTALS."""
     different, which = np.unique(codes, return_inverse=True)
     texts = pa.array([_wait_name(image, int(code)) for code in different], pa.string())
     return texts.take(pa.array(which.astype(np.int64), pa.int64(), mask=~waited))

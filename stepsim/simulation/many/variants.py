@@ -1,4 +1,4 @@
-"""Variants of a program: named changes, each of which is simulated beside the program itself."""
+"""Variants of a program: named changes, each of which is simulated in addition to the program."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A change of a program, its machine or its data. What is not given stays as it is.
+    """A change of a program, its machine or its data. Values that are not given stay as they are.
 
     Attributes
     ----------
-    name : in results; one of a list has it alone.
+    name : name in results; unique in a list.
     fifo_depth : tokens in FIFOs that do not state their own depth.
     fifo_depths : tokens by name of a FIFO as in ``Result.fifos``; None is unbounded.
     compute : factors of the FLOPs per cycle by name of an operator as in ``Result.units``; math.inf
-        stands for no limit.
+        removes the limit.
     machine : another target, or the name or file of one.
     bindings : other index arrays ``[rows, k]`` by routing.
     par_dispatch : requests issued to the memory per cycle by name of a load or store.
@@ -39,7 +39,7 @@ class Variant:
     Raises
     ------
     ArgError
-        The name is no text, or a value is of the wrong type; names of FIFOs and operators are
+        The name is not a text, or a value is of the wrong type; names of FIFOs and operators are
         checked when the variant is run.
     MachineError
         The machine is unknown or invalid.
@@ -97,10 +97,10 @@ class Variant:
         except StepSimError as error:
             raise type(error)(f"variant '{self.name}': {error}") from error
 
-    def told(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
         """The change as plain values, for provenance, without its bindings."""
         machine = self.machine
-        told: dict[str, Any] = {
+        changes: dict[str, Any] = {
             "fifo_depth": self.fifo_depth,
             "fifo_depths": dict(self.fifo_depths),
             # JSON has no infinity.
@@ -111,7 +111,7 @@ class Variant:
             "par_dispatch": dict(self.par_dispatch),
             "machine": machine.to_dict() if isinstance(machine, Machine) else None,
         }
-        return {"name": self.name, **{key: value for key, value in told.items() if value}}
+        return {"name": self.name, **{key: value for key, value in changes.items() if value}}
 
 
 def checked_variants(variants: object) -> Sequence[Variant]:
@@ -120,7 +120,7 @@ def checked_variants(variants: object) -> Sequence[Variant]:
     Raises
     ------
     ArgError
-        It is none, holds something else, or two have one name.
+        It is not a list, an entry is not a Variant, or two have the same name.
     """
     if isinstance(variants, str | bytes | Mapping) or not isinstance(variants, Iterable):
         raise ArgError(f"variants must be a list of Variant, found {shown(variants)}")
@@ -153,7 +153,7 @@ def variant_runs(
 
     Parameters
     ----------
-    count : of bindings.
+    count : number of bindings.
     indices : checked indices ``[runs, rows, k]`` of every routing; None stands for those that the
         program was built with, of one run.
 

@@ -1,1 +1,1 @@
-"""What is read off the state that a run left: totals, tables, why it did not end well."""
+"""Results from the final state of a run: totals, tables, the reason of a failure."""

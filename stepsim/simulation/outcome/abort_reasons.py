@@ -17,11 +17,11 @@ def _shape(packed: int) -> str:
 
 
 def _unequal(side: int, found: int, expected: int, fn: Function | None) -> str:
-    """A side of an operand or a result of a function that is not what the others make it."""
+    """A side of an operand or a result of a function that contradicts the other sides."""
     if fn is None:
         return (
-            f"side {side} of its function is {found}, its other sides make it {expected}; sides "
-            "count from 0, rows and columns of each operand and then of each result"
+            f"side {side} of its function is {found}, but the other sides require {expected}; "
+            "sides count from 0, rows and columns of each operand and then of each result"
         )
     shape = fn.shape
     tiles = (*shape.operands, *shape.results)
@@ -51,7 +51,7 @@ def _side_name(side: int, fn: Function) -> str:
 def abort_reason(
     code: int, a: int, b: int, fifos: tuple[str, ...], fn: Function | None = None
 ) -> str:
-    """What went wrong, with the numbers or FIFOs that the unit left behind.
+    """What went wrong, with the numbers or FIFOs that the unit recorded.
 
     ``fn`` is the unit's function of tiles, where it is known.
     """
@@ -108,7 +108,7 @@ def abort_reason(
             f"a token carries a {_PAYLOADS.get(a, a)}; this operator cannot take it"
         ),
         Abort.PARTLY_VALID: lambda: (
-            f"a tile with {a} of {b} valid rows cannot be packed, its padding would come to lie "
+            f"a tile with {a} of {b} valid rows cannot be packed, its padding would lie "
             "between rows; drop the padding first"
         ),
         Abort.OFFSET_RANGE: lambda: f"{a} rows cannot be valid in a tile of {b} rows",

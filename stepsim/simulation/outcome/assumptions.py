@@ -12,7 +12,7 @@ from stepsim.kernels import Execution
 
 
 class AssumptionCheck:
-    """Tells whether the assumptions of a program hold in a run.
+    """Checks whether the assumptions of a program hold in a run.
 
     Attributes
     ----------

@@ -41,7 +41,8 @@ class _State:
         )
 
     def waits(self, unit: int) -> Iterator[tuple[int, Wait]]:
-        """Whom a blocked unit waits for; a merge without tokens waits for all its open inputs."""
+        """The units that a blocked unit waits for; a merge without tokens waits for all open
+        inputs."""
         record = self.units[unit]
         if record["state"] == Status.WAIT_OUTPUT:
             yield self.wait(unit, int(record["wait_channel"]), "slot")

@@ -1,4 +1,4 @@
-"""What a run takes in energy, by unit and in all, on a machine with a table of energies.
+"""The energy of a run, by unit and in total, on a machine with a table of energies.
 
 Imported for such machines only. Everything is counted from the final records of the engine, so that
 no run takes longer for it; tiles whose size the run decides are kept, to be measured.
@@ -62,7 +62,7 @@ class EnergyTotals(NamedTuple):
     static: float
 
     def columns(self, seconds: float | None) -> dict[str, float | None]:
-        """The measures of a run that lasts so long."""
+        """The measures of a run of this length."""
         return {
             "energy_joules": self.total,
             "energy_offchip_joules": self.offchip,
@@ -74,13 +74,13 @@ class EnergyTotals(NamedTuple):
         }
 
     def and_also(self, other: EnergyTotals) -> EnergyTotals:
-        """Of two runs, one after another."""
+        """The energy of two runs, one after another."""
         return EnergyTotals._make(math.fsum(pair) for pair in zip(self, other, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class UnitEnergy:
-    """Joules by unit ``[units]``, and what is drawn whatever happens."""
+    """Joules by unit ``[units]``, and static energy."""
 
     offchip: NDArray[np.float64]
     onchip: NDArray[np.float64]
@@ -90,7 +90,7 @@ class UnitEnergy:
 
     @property
     def by_unit(self) -> NDArray[np.float64]:
-        """What every unit takes."""
+        """The energy of every unit."""
         return self.offchip + self.onchip + self.fifo + self.compute
 
     def totals(self) -> EnergyTotals:
@@ -146,7 +146,7 @@ class EnergyAccount:
         self._places(wiring)
 
     def _flop_pj(self, unit: Any) -> float:
-        """pJ of a FLOP of a unit; 0 for one that has none."""
+        """pJ per FLOP of a unit; 0 for a unit without FLOPs."""
         operator = unit.operator
         if not isinstance(operator, Compute) or not operator.has_flops():
             return 0.0
@@ -165,7 +165,7 @@ class EnergyAccount:
         return found
 
     def _places(self, wiring: Wiring) -> None:
-        """Which FIFOs stand for what is written to and read from on-chip memory."""
+        """The FIFOs whose tokens are written to and read from on-chip memory."""
         count = len(wiring.fifos)
         self._written_sent, self._written_taken = np.zeros((2, count), np.bool_)
         self._read_sent, self._read_taken = np.zeros((2, count), np.bool_)
@@ -226,7 +226,7 @@ def _sizes(execution: Execution, fifo: int) -> NDArray[np.int64]:
 
 
 def _puts_on_chip(operator: Any) -> bool:
-    """Whether the tiles that it makes lie in on-chip memory, from which they are loaded."""
+    """Whether the tiles that it makes are in on-chip memory, from which they are loaded."""
     loads = isinstance(operator, LinearLoad | RandomLoad)
     return loads or bool(getattr(operator, "write_back", False))
 

@@ -29,14 +29,14 @@ ONCHIP, COMPUTE = "onchip.capacity_bytes", "compute.flops_per_cycle"
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A resource of a machine that a program needs more of than there is.
+    """A resource that a program needs more of than its machine has.
 
     Attributes
     ----------
     resource : key of the machine.
     needed, available : bytes, or FLOPs per cycle.
-    region : number of the die or region; None for the machine in all.
-    largest : the operators that need most, with how much.
+    region : number of the die or region; None for the whole machine.
+    largest : the operators that need most, with their amounts.
     """
 
     resource: str
@@ -54,20 +54,20 @@ class Excess:
             where, share = f" in region {self.region}", ", an even share of it"
         named = ", ".join(f"{name} ({amount:,})" for name, amount in self.largest)
         return (
-            f"it needs {self.needed:,} {unit}{where} and the machine has {self.available:,} "
+            f"it needs {self.needed:,} {unit}{where}, but the machine has {self.available:,} "
             f"({self.resource}{share}); the largest are {named}"
         )
 
 
 class Fit:
-    """Compares what a prepared program needs with what its machine has."""
+    """Compares the needs of a prepared program with the resources of its machine."""
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
         self._machine = prepared.machine
 
     def excess(self, symbols: Mapping[Any, Any] | Bindings) -> tuple[Excess, ...]:
-        """What does not fit for these values of the program's symbols; empty where all does."""
+        """The resources that are exceeded for these values of the program's symbols."""
         found: list[Excess] = []
         compute = self._machine.compute
         if compute is not None and compute.flops_per_cycle is not None:
@@ -79,7 +79,7 @@ class Fit:
         return tuple(found)
 
     def unknown(self, symbols: Mapping[Any, Any] | Bindings) -> str:
-        """What cannot be told before a run, in a sentence; empty where everything can."""
+        """A sentence on what is unknown before a run; empty if everything is known."""
         if self._machine.onchip.capacity_bytes is None or self._held(symbols) is not None:
             return ""
         return (
@@ -138,8 +138,8 @@ def checked_regions(prepared: Prepared, regions: object) -> dict[str, int]:
     Raises
     ------
     ArgError
-        It is no mapping, a name fits no operator, a number is not one of the machine's regions, or
-        the machine has none.
+        It is not a mapping, a name fits no operator, a number is not one of the machine's regions,
+        or the machine has none.
     """
     where = f"program '{prepared.program.name}', regions"
     if not isinstance(regions, Mapping):
@@ -165,8 +165,8 @@ def checked_regions(prepared: Prepared, regions: object) -> dict[str, int]:
         if not chosen:
             near = did_you_mean(name, names) if isinstance(name, str) else "."
             raise ArgError(
-                f"{where} names {shown(name)}, which is no operator{near} Names are those of "
-                "Result.units; one that ends with * stands for all that begin so"
+                f"{where} names {shown(name)}, which is not an operator{near} Names are those of "
+                "Result.units; one that ends with * matches all with that prefix"
             )
         found.update(dict.fromkeys(chosen, int(region)))
     return found

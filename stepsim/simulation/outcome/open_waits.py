@@ -1,4 +1,4 @@
-"""Waits that a run ends with: what blocked units still wait for when nothing goes on.
+"""Waits that a run ends with: what blocked units still wait for when nothing can run.
 
 The engine books a wait when it is over. Those that never are begin at the clock of the unit and
 last to the end of the run.

@@ -29,7 +29,7 @@ STATES = {
     Status.FAILED: "failed",
     Status.NO_SPACE: "ready",
 }
-"""What a unit does, by its Status."""
+"""The activity of a unit, by its Status."""
 
 
 def run_length(execution: Any, *, unfinished: bool = True) -> int:
@@ -109,7 +109,7 @@ def _book_open_waits(
     execution: Any,
     cycles: int,
 ) -> None:
-    """Book what blocked units still wait for, up to the end of the run."""
+    """Add the waits of blocked units, up to the end of the run."""
     waits = open_waits(execution, cycles)
     length = cycles - waits.begin
     units["before"][waits.unit[waits.first]] += length[waits.first]
@@ -174,8 +174,8 @@ def _longest_waits(records: _Records) -> tuple[list[str | None], list[int | None
 
 
 def wait_phrase(peer: str, verb: str, channel: str) -> str:
-    """Who was waited for, to do what."""
-    # FIFOs are named after their producer; say it only when it tells more.
+    """The unit that was waited for, and its action."""
+    # FIFOs are named after their producer; the name is added only if it differs.
     return f"{peer} {verb}" if channel == peer else f"{peer} {verb} ('{channel}')"
 
 
@@ -202,5 +202,5 @@ def _measured(
     columns: Iterable[str],
     rows: int,
 ) -> dict[str, Any]:
-    """What a recorded run was measured for; null in every row of another."""
+    """Columns of recorded runs, null in all others."""
     return dict.fromkeys(columns, [None] * rows) if events is None else measure(events)

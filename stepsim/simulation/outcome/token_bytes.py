@@ -1,4 +1,4 @@
-"""How large the tokens of a run are, with what they refer to."""
+"""The sizes of the tokens of a run, including the data they refer to."""
 
 from __future__ import annotations
 

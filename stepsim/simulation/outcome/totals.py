@@ -32,7 +32,7 @@ class Totals:
 
     Attributes
     ----------
-    status : "ok", "infeasible" (it went well, but the program does not fit the machine),
+    status : "ok", "infeasible" (it succeeded, but the program does not fit the machine),
         "deadlock", "failed" or "limit".
     limit : name of the limit that ended the run, else empty.
     peak_bandwidth : off-chip bytes per cycle of the machine.
@@ -63,7 +63,7 @@ class Totals:
 
     @property
     def image(self) -> Image:
-        """What ran."""
+        """The image that ran."""
         return self.image_of()
 
     @property

@@ -36,11 +36,11 @@ def verdict(
     source: Callable[[int], str],
     function: Callable[[int], Function | None],
 ) -> tuple[Totals, Diagnosis | None]:
-    """Totals of a run, and why it did not end well.
+    """Totals of a run, and the diagnosis if it is not ok.
 
     Parameters
     ----------
-    check : may object to an execution that went well, by the tokens that were kept.
+    check : may reject a successful execution, by the tokens that were kept.
     source : the user's line behind a unit number.
     function : its function of tiles, if it has one.
     """
@@ -56,7 +56,7 @@ def verdict(
 
 
 def energy_account(prepared: Prepared) -> energy.EnergyAccount | None:
-    """What counts the energy of runs; None where the machine has no table of energies.
+    """The energy counter of runs; None if the machine has no table of energies.
 
     Raises
     ------
@@ -70,14 +70,14 @@ def energy_account(prepared: Prepared) -> energy.EnergyAccount | None:
 
 
 def _is_limited(machine: Machine) -> bool:
-    """Whether a machine states what programs must fit."""
+    """Whether a machine states a capacity that programs must fit."""
     compute = machine.compute
     stated = compute is not None and compute.flops_per_cycle is not None
     return stated or machine.onchip.capacity_bytes is not None
 
 
 def fit_of(prepared: Prepared) -> fit.Fit | None:
-    """What compares the program with its machine; None where that states no capacity."""
+    """The comparison of the program with its machine; None if that states no capacity."""
     if not _is_limited(prepared.machine):
         return None
 
@@ -93,7 +93,7 @@ def kept_fifos(prepared: Prepared) -> Collection[int] | Literal[True]:
 
 
 def excess_of(prepared: Prepared, indices: Bindings) -> str:
-    """What of the program does not fit the machine, in a sentence; empty where all does."""
+    """A sentence on the resources that the program exceeds; empty if it fits the machine."""
     over = () if prepared.fit is None else prepared.fit.excess({**prepared.sizes, **indices})
     if not over:
         return ""

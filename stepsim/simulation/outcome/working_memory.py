@@ -1,4 +1,4 @@
-"""What operators need on chip beside buffers, at the sizes that a run had."""
+"""Working memory of operators, without buffers, at the sizes of a run."""
 
 from __future__ import annotations
 

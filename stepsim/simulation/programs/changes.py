@@ -1,4 +1,4 @@
-"""Another `Prepared` of the same wiring: other FIFO depths, compute bandwidths or another machine.
+"""A changed `Prepared` of the same wiring: other FIFO depths, compute bandwidths or machine.
 
 The laid-out image is edited, which takes a fraction of the time of a run where laying it out anew
 takes several runs. What comes out is the image of the program that was built with the changed
@@ -42,7 +42,7 @@ else:
 
 
 def changes_of(prepared: Prepared) -> dict[str, Any]:
-    """What was changed by name, for provenance; the rest stands there already."""
+    """The changes by name, for provenance, which has the rest already."""
     changes: dict[str, Mapping[str, Any]] = {
         "fifo_depths": prepared.fifo_depths,
         "compute_bw": prepared.compute_bw,
@@ -61,8 +61,8 @@ def checked_depths(wiring: Wiring, depths: object) -> dict[str, int | None]:
     Raises
     ------
     ArgError
-        ``depths`` is no mapping, names a FIFO that the program does not have, or holds what is
-        neither an int from 1 nor None.
+        ``depths`` is not a mapping, names a FIFO that the program does not have, or has a value
+        that is neither an int from 1 nor None.
     """
     where = f"program '{wiring.program.name}', fifo_depths"
     if not isinstance(depths, Mapping):
@@ -157,7 +157,7 @@ def with_image(prepared: Prepared, edit: Callable[[Image], Image]) -> Prepared:
 
 
 def _copied(prepared: Prepared) -> Prepared:
-    """A copy to change, without what was found out about machine and bandwidths of the first."""
+    """A copy to change, without cached values that depend on the machine and bandwidths."""
     made = copy.copy(prepared)
     for name in ("energy", "fit"):
         vars(made).pop(name, None)
@@ -165,12 +165,12 @@ def _copied(prepared: Prepared) -> Prepared:
 
 
 def with_depth(prepared: Prepared, fifo_depth: int) -> Prepared:
-    """The program with so many tokens in FIFOs that state no depth of their own.
+    """The program with this depth for FIFOs that do not state their own.
 
     Raises
     ------
     ArgError
-        ``fifo_depth`` is no int from 1.
+        ``fifo_depth`` is not an int from 1.
     """
     return _with_default(prepared, *default_depth(prepared.program, prepared.machine, fifo_depth))
 
@@ -212,7 +212,7 @@ def with_machine(prepared: Prepared, machine: Machine | str) -> Prepared:
 
 
 def _keeps_addresses(prepared: Prepared, timing: TimingParams, target: Machine) -> bool:
-    """Whether accesses go where they went, and none is made ahead that was not."""
+    """Whether accesses go to the same places, and the same ones are issued ahead."""
     if timing.dram is None and prepared.timing.dram is None:
         return True
     # All but what the way of a request takes, and whose turn it is.
@@ -279,11 +279,11 @@ def scaled_compute(prepared: Prepared, compute: Mapping[str, float]) -> Prepared
 
 
 def _scaled(what: str, bandwidth: int, factor: Any) -> int:
-    """So many times the FLOPs per cycle, in the range of an operator's ``compute_bw``."""
+    """The FLOPs per cycle times a factor, in the range of an operator's ``compute_bw``."""
     if not (is_number(factor) and factor > 0):
         raise ArgError(
             f"{what} must be a positive number, by which the FLOPs per cycle are multiplied, found "
-            f"{shown(factor)}; math.inf stands for no limit"
+            f"{shown(factor)}; math.inf removes the limit"
         )
     most = COMPUTE_BW.high
     # math.inf x bandwidth cannot be rounded; what lies beyond the range has no effect.
@@ -350,7 +350,7 @@ def _number_of(where: str, numbers: Mapping[str, int], name: Any) -> int:
     if number is None:
         near = did_you_mean(name, numbers) if isinstance(name, str) else "."
         raise ArgError(
-            f"{where} names {shown(name)}, which is no operator{near} Names are those of "
+            f"{where} names {shown(name)}, which is not an operator{near} Names are those of "
             "Result.units"
         )
     return number

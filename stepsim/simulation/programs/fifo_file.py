@@ -1,4 +1,4 @@
-"""Depths of single FIFOs in a YAML file, with what they were made for."""
+"""Depths of FIFOs by name in a YAML file, with the program and machine they are for."""
 
 from __future__ import annotations
 
@@ -55,27 +55,27 @@ class SizedFor:
     digest: str
 
     def note(self, machine: Machine) -> str:
-        """What is to be said of a run on a machine; empty where it is the one they are for."""
+        """A remark on a run on another machine; empty on the machine they are for."""
         if self.digest == machine_hash(machine):
             return ""
         other = self.machine if self.machine != machine.name else f"another {self.machine}"
         return (
             f"the FIFO depths of {self.path} were found for machine {other}; on {machine.name} "
-            "their cycles are not promised, and the run may be slower or deadlock. Size the FIFOs "
-            "anew for it"
+            "their cycles are not guaranteed, and the run may be slower or deadlock. Size the "
+            "FIFOs again for it"
         )
 
 
 def machine_hash(machine: Machine) -> str:
     """SHA-256 of what the times of a program with given FIFO depths depend on."""
-    told = {key: value for key, value in machine.to_dict().items() if key not in _UNTIMED}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    timed = {key: value for key, value in machine.to_dict().items() if key not in _UNTIMED}
+    return hashlib.sha256(json.dumps(timed, sort_keys=True).encode()).hexdigest()
 
 
 def write_depths(
     path: str | os.PathLike[str], about: Mapping[str, Any], depths: Mapping[str, int | None]
 ) -> None:
-    """Write depths by name of a FIFO, and what is known of them.
+    """Write depths by name of a FIFO, with the program and machine they are for.
 
     Raises
     ------
@@ -123,7 +123,8 @@ def read_depths(
             near = get_close_matches(key, _KEYS, 1)
             hint = f"; did you mean '{near[0]}'?" if near else "."
             raise ArgError(
-                f"{where}, line {lines[key]}: unknown key '{key}'{hint} Depths stand under 'depths'"
+                f"{where}, line {lines[key]}: unknown key '{key}'{hint} Depths belong "
+                "under 'depths'"
             )
     _check_program(where, data, lines, wiring, program_hash)
     known = {fifo.name for fifo in wiring.fifos}
@@ -171,13 +172,13 @@ def _check_program(
     wiring: Wiring,
     program_hash: str,
 ) -> None:
-    told = data.get("program_hash")
-    if told is None or told == program_hash or told == _with_default_of(data, wiring):
+    found = data.get("program_hash")
+    if found is None or found == program_hash or found == _with_default_of(data, wiring):
         return
     raise ArgError(
         f"{where}, line {lines['program_hash']}: the depths are for program "
-        f"{shown(data.get('program'))} with the hash {str(told)[:12]}, found program "
+        f"{shown(data.get('program'))} with the hash {str(found)[:12]}, found program "
         f"'{wiring.program.name}' with the hash {program_hash[:12]}: other parameters, shapes or "
-        "operators. Size its FIFOs anew (`stepsim size`, or st.size_fifos), or delete the line "
+        "operators. Size its FIFOs again (`stepsim size`, or st.size_fifos), or delete the line "
         "program_hash to take the depths as they are"
     )

@@ -88,7 +88,7 @@ else:
 SEED: Final = Range(2**128 - 1, "that inputs were made from", low=0)
 
 FifoDepth: TypeAlias = int | Mapping[str, int | None] | str | PathLike[str] | None
-"""A depth for all FIFOs that state none, or depths by name, or a file of such."""
+"""A depth for all FIFOs that state none, or depths by name, or a file of depths."""
 
 
 class Prepared:
@@ -100,13 +100,13 @@ class Prepared:
 
     Attributes
     ----------
-    program, machine : what was prepared.
+    program, machine : the program and its target.
     fifo_depth : tokens in FIFOs that do not state their own depth.
-    fifo_depth_from : who states it: "call", "machine", "program" or "default".
+    fifo_depth_from : its origin: "call", "machine", "program" or "default".
     compute_bw : FLOPs per cycle by operator, where they were changed; see :meth:`changed`.
     par_dispatch : requests issued per cycle by operator, where they were changed.
     regions : dies or regions of the machine by operator, where operators are placed.
-    sizes : values of symbols that runs decide, where they are known beforehand, to tell whether the
+    sizes : values of symbols that runs decide, if they are known beforehand, to check whether the
         program fits its machine.
     fifo_depths : depths of single FIFOs that :meth:`changed` has set, by name; None is unbounded.
     sized_for : the machine that depths from a file were found for, where the file says it.
@@ -168,7 +168,7 @@ class Prepared:
         """The same program with other numbers, without laying it out anew.
 
         Its runs are, to the byte of their image, those of a program built with these numbers. This
-        one stays as it is. What is not given stays as well, with earlier changes.
+        one stays as it is. Values that are not given keep earlier changes.
 
         Parameters
         ----------
@@ -177,11 +177,11 @@ class Prepared:
         fifo_depths : tokens by name of a FIFO, as ``Result.fifos`` names them; None is unbounded. A
             depth that the program states itself (``with_depth``) is changed like any other.
         compute : factors of the FLOPs per cycle by name of an operator, as ``Result.units`` names
-            them; the product is rounded down, to at least 1. math.inf stands for no limit.
+            them; the product is rounded down, to at least 1. math.inf removes the limit.
         par_dispatch : requests issued to the memory per cycle by name of a load or store.
         machine : another target, or the name of one.
         regions : numbers of dies or regions of the machine, from 0, by name of an operator, which
-            together must fit their share of it; ``"expert3.*"`` are all that begin so.
+            together must fit their share of it; ``"expert3.*"`` matches all with that prefix.
         addresses : places of tensors off chip, as :func:`simulate` takes them, in place of earlier
             ones.
 
@@ -224,7 +224,7 @@ class Prepared:
 
     @cached_property
     def address_map(self) -> AddressMap:
-        """Where its tensors lie off chip.
+        """The addresses of its tensors off chip.
 
         Raises
         ------
@@ -328,7 +328,7 @@ class Prepared:
     def run_with_units(
         self, bindings: Mapping[Any, Any] | None = None, *, limits: Limits | None = None
     ) -> tuple[Totals, pa.Table]:
-        """As :meth:`run`, with the Arrow table of the stall breakdown of every unit."""
+        """Like :meth:`run`, with the Arrow table of the stall breakdown of every unit."""
         indices = check_bindings(self.program, bindings)
         done = self._accounted(self._execute(indices, limits, None), indices)
         return done.totals, done.units()
@@ -369,14 +369,14 @@ class Prepared:
         return replace(made, notes=notes, rerun=Rerun(self, indices))
 
     def decisions(self, bindings: Mapping[Any, Any] | None = None) -> Decisions:
-        """Run once and note who came first, wherever values depend on that.
+        """Run once and record the order of arrivals wherever values depend on it.
 
         All tokens of the run are kept in memory.
 
         Raises
         ------
         EvaluationError
-            The run failed or got stuck; :meth:`result` tells why.
+            The run failed or deadlocked; :meth:`result` reports why.
         """
         done = self.execute(bindings, keep_tokens=True)
         failed = int((done.execution.units["state"] == Status.FAILED).sum())
@@ -390,7 +390,7 @@ class Prepared:
         return decisions.decisions_of(self.wiring, done, self.program_hash)
 
     def words(self, indices: Mapping[Routing, NDArray[np.int64]]) -> NDArray[np.int64]:
-        """What the template takes for checked indices ``[..., rows, k]`` of one or several runs."""
+        """The template's inputs for checked indices ``[..., rows, k]`` of one or several runs."""
         return self.template.words(
             {key: op.chosen(indices[op.routing]) for key, op in self._sources.items()}
         )
@@ -398,7 +398,7 @@ class Prepared:
     def judge(
         self, image: Image, execution: Execution, indices: Bindings
     ) -> tuple[Totals, Diagnosis | None]:
-        """Totals of a run of these indices, and why it did not end well."""
+        """Totals of a run of these indices, and the diagnosis if it is not ok."""
         check = self.check(indices)
         totals, diagnosis = verdict(
             image, execution, self.timing, check, self._source, self._function
@@ -407,17 +407,17 @@ class Prepared:
 
     @cached_property
     def energy(self) -> EnergyAccount | None:
-        """What counts the energy of runs; see `stepsim.simulation.outcome.verdict`."""
+        """The energy counter of runs; see `stepsim.simulation.outcome.verdict`."""
         return energy_account(self)
 
     @cached_property
     def fit(self) -> Fit | None:
-        """What tells whether the program fits its machine, likewise."""
+        """The comparison of the program with its machine; see the same module."""
         return fit_of(self)
 
     @property
     def is_accounted(self) -> bool:
-        """Whether runs are looked at for their energy, or for whether the program fits."""
+        """Whether runs are checked for their energy or for the fit of the program."""
         return self.energy is not None or self.fit is not None
 
     def _accounted(self, done: ImageRun, indices: Bindings) -> ImageRun:
@@ -430,7 +430,7 @@ class Prepared:
         return replace(done, totals=totals, diagnosis=diagnosis)
 
     def check(self, indices: Bindings) -> Callable[[Execution], StepSimError | None] | None:
-        """What tells whether a run agrees with the assumptions of the program, if it has any."""
+        """The check of a run against the assumptions of the program, if it has any."""
         if self._assumptions is None:
             return None
         return functools.partial(self._assumptions.error, indices=indices)
@@ -479,7 +479,7 @@ class Prepared:
 
 
 def _wired(program: Program) -> Wiring:
-    """Units and FIFOs for any routing: what is bound here is a placeholder."""
+    """Units and FIFOs for any routing: the bindings here are placeholders."""
     return wire(
         program,
         {

@@ -1,4 +1,4 @@
-"""What a result depended on: program, bindings, machine, image and software."""
+"""The provenance of a result: program, bindings, machine, image and software."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepsim.machine import Machine
 def provenance_of(
     image_hash: str, machine: Machine | None, program: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The provenance of a run; ``program`` tells of the program behind the image, if there is one.
+    """The provenance of a run; ``program`` describes the program of the image, if there is one.
 
     ``machine`` is None for a network, whose own timing parameters are the machine.
     """

@@ -1,4 +1,4 @@
-"""What a result keeps of its run, so that questions about it can be answered by more runs."""
+"""The inputs of a run that its result keeps, to answer questions by more runs."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ class Rerun:
 
 
 def _nothing() -> None:
-    """What is left of it in another process."""
+    """Its value in another process: None."""

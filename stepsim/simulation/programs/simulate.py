@@ -54,18 +54,18 @@ def simulate(
     fifo_depth : capacity in tokens of every FIFO that does not state its own. Without it that of
         the machine counts (``fifo.depth``, if it states one), else that of the program, else 1024.
         Or depths of single FIFOs: a mapping by name, as :func:`size_fifos` finds them, or a YAML
-        file of such; what it does not name keeps its depth.
+        file of depths; FIFOs without an entry keep their depth.
     limits : when to give up; the result then has status "limit".
     progress : called a few times per second while the simulation runs.
     seed : recorded in the provenance, for inputs that were made from it.
-    record : note what happened when: occupancy of FIFOs and buffers, and
+    record : record events over time: occupancy of FIFOs and buffers, and
         :meth:`Result.timeline <stepsim.Result.timeline>`. All tokens of the run are kept in memory.
-    addresses : where tensors lie off chip, by name of a tensor or of an operator that moves it: a
+    addresses : places of tensors off chip, by name of a tensor or of an operator that moves it: a
         base in bytes, a layout (``row_major``, ``tiled``, ``stream``), or a mapping with ``base``
-        and ``layout``. For machines with ``hbm.model`` ``dram``; what is not said follows from
-        ``hbm.addresses`` of the machine.
-    regions : dies or regions by operator, as :meth:`Prepared.changed` takes them: what is placed in
-        one must fit its share of the machine.
+        and ``layout``. For machines with ``hbm.model`` ``dram``; values that are not given follow
+        from ``hbm.addresses`` of the machine.
+    regions : dies or regions by operator, as :meth:`Prepared.changed` takes them: the operators of
+        a region must fit its share of the machine.
 
     Returns
     -------
@@ -102,15 +102,15 @@ def prepare(
 
     Parameters
     ----------
-    program, machine, fifo_depth, addresses : as of :func:`stepsim.simulate`.
+    program, machine, fifo_depth, addresses : as in :func:`stepsim.simulate`.
 
     Raises
     ------
     LoweringError
         The program is still open, a size does not fit, or tensors overlap off chip.
     ArgError
-        ``program`` is none, ``fifo_depth`` is neither a positive int nor depths of its FIFOs, or
-        ``addresses`` do not fit the program or its machine.
+        ``program`` is not a Program, ``fifo_depth`` is neither a positive int nor depths of its
+        FIFOs, or ``addresses`` do not fit the program or its machine.
     MachineError
         The machine is unknown or invalid.
     """
@@ -126,14 +126,14 @@ def as_prepared(
     machine: Machine | str | None,
     fifo_depth: FifoDepth,
 ) -> Prepared:
-    """What the function ``name`` was given, prepared where it is not yet.
+    """The program given to the function ``name``, prepared if it is not yet.
 
     Raises
     ------
     ArgError
-        A prepared program comes with another machine or other depths, or as of :func:`prepare`.
+        A prepared program is given with another machine or other depths, or as in :func:`prepare`.
     LoweringError, MachineError
-        As of :func:`prepare`.
+                As in :func:`prepare`.
     """
     if not isinstance(program, Prepared):
         return prepare(program, machine or "sda-1024", fifo_depth=fifo_depth)
@@ -157,7 +157,7 @@ def kept_prepared(
     """
     check_program("prepare", program)
     target = machine if isinstance(machine, Machine) else load_machine(machine)
-    # Values that are equal may be of types that are refused.
+    # Equal values may have types that are refused.
     depth, origin = default_depth(program, target, fifo_depth)
     name = ("prepared", target, depth, origin)
     return program.kept(name, lambda: Prepared(program, target, fifo_depth, wiring))

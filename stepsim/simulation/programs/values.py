@@ -30,17 +30,17 @@ def run_functional(
     program : closed ``with`` block of operators.
     tensors : arrays by load or random store, spec, name of a spec or label of an operator. Targets
         of random stores start from zeros when not given.
-    machine, fifo_depth : of the timing run, as in ``st.simulate``.
+    machine, fifo_depth : those of the timing run, as in ``st.simulate``.
     bindings : index arrays ``[rows, k]`` for routings that were built from a shape only.
-    scalar : evaluate in this floating point type in place of the program's own; ``"f32"`` tells
-        rounding from mistakes.
+    scalar : evaluate in this floating point type in place of the program's own; ``"f32"``
+        distinguishes rounding from mistakes.
 
     Raises
     ------
     ArgError : an argument has another type, or bindings do not fit the routings of the program.
-    EvaluationError : a tensor is missing, the timing run does not end well, an operator cannot go
-        on, or streams do not match.
-    AssumptionError : ``assume_equal`` or ``assume_shape`` stated what does not hold.
+    EvaluationError : a tensor is missing, the timing run does not succeed, an operator cannot
+        continue, or streams do not match.
+    AssumptionError : an ``assume_equal`` or ``assume_shape`` does not hold.
 
     Example
     -------

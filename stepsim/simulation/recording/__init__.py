@@ -1,1 +1,1 @@
-"""What is known of recorded runs beside: waits, events, decisions."""
+"""Additional data of recorded runs: waits, events, decisions."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def payload_bytes(tokens: NDArray[np.void], slots: NDArray[np.void]) -> NDArray[np.int64]:
-    """What tokens carry themselves; the header of a tuple has the sum of its members."""
+    """Bytes that tokens carry themselves; the header of a tuple has the sum of its members."""
     area = tokens["rows"].astype(np.int64) * tokens["cols"]
     found: NDArray[np.int64] = (area * tokens["bits"] + 7) // 8
     tuples = tokens["kind"] == Payload.TUPLE

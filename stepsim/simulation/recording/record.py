@@ -41,7 +41,7 @@ _PLACED = {
     )
     for cause in causes
 }  # fmt: skip
-"""The end of the FIFO of an entry that it is told of."""
+"""The end of a FIFO that an entry refers to."""
 
 WAITS: Final = (Cause.TOKEN, Cause.SLOT, Cause.CLOSURE, Cause.MEMORY, Cause.DECISION)
 """Causes of waits, by number."""
@@ -56,7 +56,7 @@ class Record:
     arrival books what it waited on the FIFO that it takes from, while the record names the one
     that ended the wait, whose publication or closure let the choice be made.
 
-    What is asked for is made when it is asked for: a record of a long run is large.
+    Tables are made on request, since the record of a long run is large.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Record:
 
     @property
     def has_paces(self) -> bool:
-        """Whether the record also tells when and why the pace of units rose."""
+        """Whether the record also has the times and causes of rises of the pace of units."""
         return self.journal.has_paces
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Runs of one prepared program by batches: the engine goes from run to run on its own."""
+"""Runs of one prepared program in batches: the engine iterates over the runs itself."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Ending(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What came out of runs of one prepared program.
+    """The outcome of runs of one prepared program.
 
     Attributes
     ----------
     batch : totals of all runs.
-    stopped : how the runs ended that did not end well, by their number.
+    stopped : how the runs that are not ok ended, by their number.
     errors : of runs that could not be made, by their number.
     energy, unit_energy : joules by number of the run, in all and by unit where units are kept, on
         machines with a table of energies.
@@ -97,7 +97,7 @@ class ManyRuns:
             yield partial(self._run, first, end)
 
     def outcomes(self) -> Outcomes:
-        """What came out, once all work is done."""
+        """The outcome, once all work is done."""
         return Outcomes(self._totals, self._stopped, self._errors, self._energy, self._unit_energy)
 
     @property
@@ -149,7 +149,7 @@ class ManyRuns:
                 cycles = int(self._totals.totals["cycles"][run])
                 book_open_waits(self._totals.units[run], execution, cycles)
             indices = {table: array[run] for table, array in self._indices.items()}
-            # Whatever goes wrong in one run must not take the others along.
+            # An error in one run must not affect the others.
             try:
                 totals, diagnosis = prepared.judge(image, execution, indices)
             except Exception as error:
@@ -164,9 +164,9 @@ class ManyRuns:
 
         def fail(run: int, error: Exception) -> None:
             what = str(error) or type(error).__name__
-            told = LoweringError(f"program '{prepared.program.name}': {what}")
-            told.__cause__ = error
-            self._errors[first + run] = told
+            refused = LoweringError(f"program '{prepared.program.name}': {what}")
+            refused.__cause__ = error
+            self._errors[first + run] = refused
 
         execute_batch(
             prepared.template.image(words[0]),

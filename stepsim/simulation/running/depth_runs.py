@@ -22,7 +22,7 @@ from stepsim.simulation.running.limits import Limits
 
 @dataclass(frozen=True, slots=True)
 class DepthRuns:
-    """What came out of runs with other FIFO depths, in their order.
+    """The outcome of runs with other FIFO depths, in their order.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The second half of every run: execute an image, then collect what is known of it."""
+"""The second half of every run: execute an image, then collect its results."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ImageRun:
         return tables_of(self.image, self.execution, totals.cycles, self.events, totals.unit_energy)
 
     def result(self, name: str, provenance: Mapping[str, Any]) -> Result:
-        """All that is known of the run, under the name of its program."""
+        """The complete result of the run, under the name of its program."""
         totals, channels = self.totals, self.execution.channels
         return Result(
             program=name,
@@ -113,7 +113,7 @@ def run_image(
     timing : what the image was laid out for.
     on_pause : as in :func:`stepsim.kernels.driver.execute`.
     keep : keep the tokens of these FIFOs, or of all with True.
-    check : may object to an execution that went well, by the tokens that were kept.
+    check : may reject a successful execution, by the tokens that were kept.
     source : the user's line behind a unit number.
     function : its function of tiles, if it has one.
     record : record every wait.

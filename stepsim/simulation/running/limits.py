@@ -23,7 +23,7 @@ class Limits:
 
     Raises
     ------
-    ArgError : a limit is no positive number, or one of cycles or steps is not whole.
+    ArgError : a limit is not a positive number, or one of cycles or steps is not whole.
     """
 
     max_cycles: int | None = None
@@ -55,6 +55,6 @@ def _count(value: object) -> float:
 
 
 def check_limits(where: str, limits: object) -> None:
-    """Refuse limits that are none."""
+    """Refuse values that are not limits."""
     if limits is not None and not isinstance(limits, Limits):
         raise ArgError(f"{where} limits must be Limits or None, found {shown(limits)}")

@@ -1,4 +1,4 @@
-"""How long one access of the off-chip memory takes that has the memory to itself."""
+"""The duration of an access to an otherwise idle off-chip memory."""
 
 from __future__ import annotations
 

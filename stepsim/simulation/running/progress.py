@@ -19,8 +19,8 @@ class Progress:
     cycle : simulated time reached.
     steps : unit firings so far.
     steps_per_second : rate so far.
-    fraction : done part of the run in 0..1, None when it is unknown.
-    eta_seconds : estimate of what is left, None when it is unknown.
+    fraction : fraction of the run that is done, in 0..1; None if unknown.
+    eta_seconds : estimate of the time left, None if unknown.
     """
 
     cycle: int

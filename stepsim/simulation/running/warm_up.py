@@ -8,7 +8,7 @@ from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image
 
 
 def engine_in_use() -> Origin:
-    """Where the next run has its code from, without loading or compiling it.
+    """Where the next run loads its code from, without loading or compiling it.
 
     Its ``path`` is None where the engine would be compiled.
     """
@@ -24,7 +24,7 @@ def ensure_compiled() -> None:
 
 
 def warm_up() -> Origin:
-    """Compile the engine or load it, and run it once; where its code is from."""
+    """Compile the engine or load it, and run it once; returns where its code is from."""
     network = Network(
         units=(
             UnitSpec(
