@@ -1,7 +1,7 @@
-"""The file of baselines beside a test file: ``test_x.cycles.json``.
+"""The file of baselines next to a test file: ``test_x.cycles.json``.
 
 JSON with sorted keys and one line for each operator, so that the difference of two versions reads
-well in a review. Machines stand once, by name and digest.
+well in a review. Each machine is defined once, by name and digest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepsim.pytest_plugin.entries import Entry, machine_key
 from stepsim.results import LANES
 
 Baselines = dict[str, dict[str, Entry]]
-"""Test -> name of the check -> what it measured."""
+"""Test -> name of the check -> its measurements."""
 
 _FORMAT: Final = 1
 """Raised when a reader of the present one would misread the file."""
@@ -84,7 +84,7 @@ def _pretty(value: Any, indent: str, key: str = "") -> str:
     if not isinstance(value, Mapping) or not value:
         return line
     nested = any(isinstance(inner, Mapping) for inner in value.values())
-    # What is looked at first in a review has lines of its own.
+    # The fields that matter most in a review get separate lines.
     if not nested and "cycles" not in value and len(indent) + len(key) + len(line) < _WIDTH:
         return line
     inner = indent + "  "

@@ -1,4 +1,4 @@
-"""What a check measures and a baseline holds: the numbers of a run and all that they depend on."""
+"""Entries of checks and baselines: the numbers of a run and everything they depend on."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from stepsim.results import Result
 
 METRICS: Final = ("cycles", "offchip_bytes", "onchip_bytes", "flops")
-"""What is checked, unless a check names some of them; of each, less is better."""
+"""Metrics that are checked by default; for each, less is better."""
 
 _DIGITS: Final = 16
-"""Of a digest: enough to tell two apart, and a line that people can read."""
+"""Digits of a digest that are shown: few, but enough to distinguish two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Entry:
 
 
 def measured(program: Program, result: Result, bindings: Mapping[Any, Any] | None) -> Entry:
-    """What a check of this run has to say; the result is that of the program with the bindings."""
+    """The entry of a check of this run; the result is that of the program with the bindings."""
     known = result.provenance
     return Entry(
         cycles=result.cycles,

@@ -1,4 +1,4 @@
-"""The fixture ``cycles``: simulate a program and hold the numbers against their baseline."""
+"""The fixture ``cycles``: simulate a program and compare the numbers with their baseline."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ PerMetric = float | Mapping[str, float]
 
 
 class CyclesCheckFailed(AssertionError):
-    """A run is not ok, has no baseline, or is not what its baseline says."""
+    """A run is not ok, has no baseline, or differs from its baseline."""
 
 
 class Cycles:
-    """What the fixture ``cycles`` of a test is: its checks, and their baselines.
+    """The value of the fixture ``cycles`` of a test: its checks, and their baselines.
 
     Parameters
     ----------
-    test_file : the file of the test; its baselines are beside it.
+    test_file : the file of the test; its baselines are next to it.
     test : name of the test in the file, with its class and parameters.
     root : folder that files are named from.
     invoked_from : folder that pytest was started in, from which commands name files.
-    updating : whether checks record baselines instead of holding against them.
+    updating : whether checks record baselines instead of comparing with them.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Cycles:
         Parameters
         ----------
         program, machine, bindings, fifo_depth, limits : as for :func:`stepsim.simulate`.
-        name : tells several checks of a test apart; by default the name of the program.
+        name : distinguishes several checks of a test; by default the name of the program.
         rtol : share of the baseline by which a metric may differ, as in 0.01, for all metrics or by
             metric.
         atol : amount by which it may differ: a number of cycles, or a mapping by metric. The larger
             one of both counts.
-        metrics : what is compared, of cycles, offchip_bytes, onchip_bytes and flops.
+        metrics : metrics to compare, among cycles, offchip_bytes, onchip_bytes and flops.
         allow_less : a run that needs less of something than the baseline, beyond the tolerance,
             passes with a note. Otherwise it fails, so that the improvement is recorded and cannot
             be lost again unseen.
@@ -109,7 +109,7 @@ class Cycles:
             title = f"{label}: {title}"
         if result.status != "ok":
             raise CyclesCheckFailed(
-                f"{title}: the run ended with status {result.status}, which is no baseline and "
+                f"{title}: the run ended with status {result.status}, which is not a baseline and "
                 f"cannot be compared with one: {result.diagnosis}"
             )
         entry = measured(program, result, bindings)
@@ -118,7 +118,7 @@ class Cycles:
             self._hold(title, label, entry, tolerances, allow_less)
         return result
 
-    def told(self) -> dict[str, Any]:
+    def measured(self) -> dict[str, Any]:
         """What the test measured, as plain values, for the process that writes files."""
         return {
             "checks": {name: entry.to_dict() for name, entry in self._checks.items()},
@@ -126,11 +126,11 @@ class Cycles:
         }
 
     def _record(self, label: str, entry: Entry) -> None:
-        # A check that is merely repeated, as pytest-benchmark does, says nothing new.
+        # A check that is merely repeated, as by pytest-benchmark, adds nothing.
         if self._checks.setdefault(label, entry) != entry:
             raise ArgError(
                 f"cycles.check: this test has two checks named '{label}' of different runs; pass "
-                "name= to tell them apart"
+                "name= to distinguish them"
             )
 
     def _hold(

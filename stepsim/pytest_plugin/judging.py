@@ -1,4 +1,4 @@
-"""Whether a check holds, and if not, what changed, what it did to the run and where."""
+"""Whether a check holds, and if not, what changed, and how that affected the run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        """``slower than its baseline``, and the like."""
+        """A phrase such as ``slower than its baseline``."""
         if "cycles" in self.worse:
             return "slower than its baseline"
         if self.worse:
@@ -76,14 +76,14 @@ class Verdict:
 
     def _causes(self) -> str:
         changed, same = [], []
-        for what, told in self._inputs():
-            if told:
-                changed.append(f"{what}: {told}")
+        for what, difference in self._inputs():
+            if difference:
+                changed.append(f"{what}: {difference}")
             else:
                 same.append(what)
         if not changed:
             return (
-                "what changed: nothing that a run depends on, so the simulator itself did. "
+                "what changed: no input of the run, so the simulator itself did. "
                 "A different timing model with the same MODEL_VERSION is an error of stepsim, "
                 "or of a package that adds to it"
             )
@@ -93,15 +93,15 @@ class Verdict:
         return f"what changed:\n{lines}{equal}{several}"
 
     def _inputs(self) -> list[tuple[str, str]]:
-        """All that a run depends on, with how it differs, which is empty where it does not."""
+        """All inputs of a run, with their differences; empty text for equal ones."""
         one, two = self.before, self.after
         return [
-            ("program", _told(one.program_hash, two.program_hash)),
+            ("program", _difference(one.program_hash, two.program_hash)),
             ("bindings", "; ".join(settings_changes(one.bindings, two.bindings))),
             ("machine", "; ".join(settings_changes(_settings(one), _settings(two)))),
             ("FIFO depth", "; ".join(_depth_changes(one, two))),
             ("plugins", "; ".join(settings_changes(one.plugins, two.plugins))),
-            ("timing model", _told(one.model_version, two.model_version, "MODEL_VERSION ")),
+            ("timing model", _difference(one.model_version, two.model_version, "MODEL_VERSION ")),
         ]
 
     def _stalls(self) -> str:
@@ -112,15 +112,15 @@ class Verdict:
         left = len(changes) - len(rows)
         more = f"\n  and {counted(left, 'smaller change')}" if left else ""
         return (
-            "where the cycles went (of a lane of each operator on average, own work and accesses "
+            "where the cycles went (average over the lanes of each operator, own work and accesses "
             "first):\n"
             f"{text_table(names, rows)}{more}"
         )
 
 
 _SEPARATE = (
-    "\nto tell the two apart, check the old program out with this stepsim and record its baselines "
-    "with --update-cycles: what is left then is the program's"
+    "\nto separate the two, check the old program out with this stepsim and record its baselines "
+    "with --update-cycles: the remaining difference is the program's"
 )
 
 
@@ -138,25 +138,25 @@ def judge(before: Entry, after: Entry, tolerances: Mapping[str, Tolerance]) -> V
 
 
 def _settings(entry: Entry) -> dict[str, object]:
-    """What times depend on: all of the machine but its name."""
+    """The settings that times depend on: all of the machine except its name."""
     return {name: value for name, value in entry.machine.items() if name != "name"}
 
 
-def _told(before: object, after: object, prefix: str = "") -> str:
+def _difference(before: object, after: object, prefix: str = "") -> str:
     return "" if before == after else f"{prefix}{before} -> {after}"
 
 
 def _depth_changes(before: Entry, after: Entry) -> list[str]:
-    """How the depth of all FIFOs and those of single ones differ, the first few of many."""
+    """Differences in the default FIFO depth and in depths by name, the first few of many."""
     named = [
         {name: "unbounded" if depth is None else depth for name, depth in one.fifo_depths.items()}
         for one in (before, after)
     ]
     changes = settings_changes(*named)
     left = len(changes) - _MOST_DEPTHS
-    told = _told(before.fifo_depth, after.fifo_depth)
+    default = _difference(before.fifo_depth, after.fifo_depth)
     more = [f"and {left:,} more FIFOs"] if left > 0 else []
-    return [*([told] if told else []), *changes[:_MOST_DEPTHS], *more]
+    return [*([default] if default else []), *changes[:_MOST_DEPTHS], *more]
 
 
 def _listed(metrics: tuple[str, ...]) -> str:

@@ -33,12 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("stepsim").addoption(
         "--update-cycles",
         action="store_true",
-        help="Record what cycles.check measures as the new baselines of the tests that run.",
+        help="Record the measurements of cycles.check as the new baselines of the tests that run.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect what the tests measured where their reports arrive, which is in one process."""
+    """Collect the measurements of tests where their reports arrive, which is in one process."""
     _has_baselines.cache_clear()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Collector(config), "stepsim-cycles")
@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def cycles(request: pytest.FixtureRequest) -> Cycles:
-    """Checks simulated cycles, traffic and memory against the baseline beside the test file.
+    """Checks simulated cycles, traffic and memory against the baseline next to the test file.
 
     ``cycles.check(program)`` simulates the program and fails if it has become slower, faster or
     larger than ``test_x.cycles.json`` says; ``pytest --update-cycles`` writes that file.
@@ -82,7 +82,7 @@ def pytest_runtest_makereport(
     path: Path | None = getattr(item, "path", None)
     if path is None or (guard is None and not _has_baselines(path)):
         return
-    checked = {"checks": {}, "notes": []} if guard is None else guard.told()
+    checked = {"checks": {}, "notes": []} if guard is None else guard.measured()
     root = item.config.rootpath
     about = {
         "test_file": relative_to(path, root),
@@ -111,30 +111,30 @@ class _Collector:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._told: dict[tuple[str, str], tuple[dict[str, Any], bool]] = {}
+        self._measured: dict[tuple[str, str], tuple[dict[str, Any], bool]] = {}
         self._lines: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         text = getattr(report, _TOLD, None)
         if text is not None:
-            told = json.loads(text)
-            # Of a test that is run again, the last run counts.
-            self._told[told["file"], told["test"]] = told, told["passed"]
+            one = json.loads(text)
+            # If a test is run again, the last run counts.
+            self._measured[one["file"], one["test"]] = one, one["passed"]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if not self._told:
+        if not self._measured:
             return
         from stepsim.pytest_plugin import updating
 
-        told = list(self._told.values())
+        measured = list(self._measured.values())
         if self._config.getoption("update_cycles"):
-            self._lines, complete = updating.update(self._config.rootpath, told)
+            self._lines, complete = updating.update(self._config.rootpath, measured)
             if not complete and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         else:
             self._lines = updating.closing_lines(
-                self._config.rootpath, self._config.invocation_params.dir, told
+                self._config.rootpath, self._config.invocation_params.dir, measured
             )
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,4 +1,4 @@
-"""What happens when a session ends: baselines are written, and what they did not say is told."""
+"""The end of a session: baselines are written, and remarks are reported."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stepsim.pytest_plugin.baselines import Baselines, read_baselines, write_bas
 from stepsim.pytest_plugin.entries import Entry
 from stepsim.pytest_plugin.places import update_command
 
-Told = tuple[Mapping[str, Any], bool]
-"""What the plugin says of a test, and whether the test passed."""
+Measured = tuple[Mapping[str, Any], bool]
+"""The measurements of a test, and whether the test passed."""
 
 
-def update(root: Path, told: Iterable[Told]) -> tuple[list[str], bool]:
+def update(root: Path, measured: Iterable[Measured]) -> tuple[list[str], bool]:
     """Write what the tests measured to their files; a line for each, and whether all are written.
 
     Entries of tests that did not run stay. Those of a test that ran are replaced; where it failed,
     only those that it got to.
     """
-    files: dict[str, list[Told]] = {}
-    for one in told:
+    files: dict[str, list[Measured]] = {}
+    for one in measured:
         files.setdefault(one[0]["file"], []).append(one)
     lines, complete = [], True
     for name, tests in sorted(files.items()):
@@ -35,12 +35,12 @@ def update(root: Path, told: Iterable[Told]) -> tuple[list[str], bool]:
     return lines, complete
 
 
-def _update_file(path: Path, name: str, tests: Sequence[Told]) -> str:
+def _update_file(path: Path, name: str, tests: Sequence[Measured]) -> str:
     found = read_baselines(path)
     written = unchanged = removed = 0
-    for told, passed in tests:
-        before = found.pop(told["test"], {})
-        checks = {check: Entry(**entry) for check, entry in told["checks"].items()}
+    for one, passed in tests:
+        before = found.pop(one["test"], {})
+        checks = {check: Entry(**entry) for check, entry in one["checks"].items()}
         stale = before.keys() - checks.keys()
         if passed:
             removed += len(stale)
@@ -50,8 +50,8 @@ def _update_file(path: Path, name: str, tests: Sequence[Told]) -> str:
         unchanged += same
         written += len(checks) - same
         if checks:
-            found[told["test"]] = checks
-    ran = {told["test"] for told, _ in tests}
+            found[one["test"]] = checks
+    ran = {one["test"] for one, _ in tests}
     kept = sum(len(checks) for test, checks in found.items() if test not in ran)
     write_baselines(path, found)
     parts = [f"{counted(written, 'baseline')} written"]
@@ -61,14 +61,14 @@ def _update_file(path: Path, name: str, tests: Sequence[Told]) -> str:
     return f"{name}: {', '.join(parts)}"
 
 
-def closing_lines(root: Path, invoked_from: Path, told: Iterable[Told]) -> list[str]:
-    """What is worth knowing about tests that passed, a line each.
+def closing_lines(root: Path, invoked_from: Path, measured: Iterable[Measured]) -> list[str]:
+    """Remarks on tests that passed, a line each.
 
     Such as a baseline of a test that passed without the check: a guard that is gone fails nothing.
     """
     lines = []
     known: dict[str, Baselines] = {}
-    for one, passed in told:
+    for one, passed in measured:
         if not passed:
             continue
         file, test = one["file"], one["test"]

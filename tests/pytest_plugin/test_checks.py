@@ -156,19 +156,19 @@ def test_another_timing_model_is_told_apart_from_another_program(project: Projec
     text = failure(project.run())
     assert "timing model: MODEL_VERSION 1 -> 2" in text
     assert "the same as in the baseline: program," in text
-    assert "to tell the two apart" not in text
+    assert "to separate the two" not in text
     project.write(CHECK.format("linear(compute=512)"))
     text = failure(project.run())
     assert "timing model: MODEL_VERSION 1 -> 2" in text
     assert "program: " in text
-    assert "to tell the two apart, check the old program out" in text
+    assert "to separate the two, check the old program out" in text
 
 
 def test_a_simulator_that_changed_unsaid_is_told(project: Project) -> None:
     project.write(CHECK.format("linear()"))
     project.update()
     project.edit(r'"cycles": 896', '"cycles": 890')
-    assert "what changed: nothing that a run depends on" in failure(project.run())
+    assert "what changed: no input of the run" in failure(project.run())
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_repeating_a_check_is_no_conflict(guard: Cycles) -> None:
     guard.check(linear(tile=32), name="32")
     with pytest.raises(ArgError, match=r"two checks named 'linear' of different runs; pass name="):
         guard.check(linear(tile=32))
-    assert sorted(guard.told()["checks"]) == ["32", "linear"]
+    assert sorted(guard.measured()["checks"]) == ["32", "linear"]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_wrong_arguments(guard: Cycles, wrong: dict[str, object], message: str) 
     with pytest.raises(ArgError) as caught:
         guard.check(linear(), **wrong)  # type: ignore[arg-type]
     assert f"cycles.check: {message}" in str(caught.value)
-    assert not guard.told()["checks"]
+    assert not guard.measured()["checks"]
 
 
 def test_only_programs_are_checked(guard: Cycles) -> None:
