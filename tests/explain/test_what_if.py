@@ -269,7 +269,7 @@ def test_a_memory_port_that_decides_is_made_wider() -> None:
     assert (first.kind, first.targets) == ("hbm_port", ("rows#0",))
     assert first.cycles == st.simulate(narrow_port(2)).cycles < 0.6 * found.cycles
     assert first.change.apply == "par_dispatch=2 of rows#0"
-    assert first.variant.told()["par_dispatch"] == {"rows#0": 2}
+    assert first.variant.described()["par_dispatch"] == {"rows#0": 2}
     again = st.why(narrow_port(2)).speed_of_light
     changed = explain(first.variant.applied(st.prepare(narrow_port()))).speed_of_light
     assert again is not None

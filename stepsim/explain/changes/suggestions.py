@@ -67,7 +67,7 @@ class Suggestion:
         return {
             **self.row,
             "targets": list(self.targets),
-            "variant": self.variant.told(),
+            "variant": self.variant.described(),
             "balanced_routing": self.variant.bindings is not None,
         }
 

@@ -254,9 +254,9 @@ def make_plan(draft: Draft) -> Plan:
     optional = optional_measures(spec, [point.machine.to_dict() for point in points.values()])
     for problem in measure_problems(spec, optional):
         problems.add(problem)
-    found = problems.listed()
-    if found or draft.problems:
-        raise draft.refusal(found)
+    listed = problems.listed()
+    if listed or draft.problems:
+        raise draft.refusal(listed)
     return Plan(
         spec,
         source,

@@ -81,9 +81,9 @@ class TrialPlanner:
                 problems.add(problem)
         with problems.collected("workload"):
             self.source: Source = find_workload(spec.workload)
-        found = problems.listed()
-        if found or draft.problems:
-            raise draft.refusal(found)
+        listed = problems.listed()
+        if listed or draft.problems:
+            raise draft.refusal(listed)
         self.spec = spec
         self._draft = draft
         self._workload = self.source.load()
@@ -166,9 +166,9 @@ class TrialPlanner:
             if sound and not found:
                 found["checked"] = None
                 traces_of(self.spec, self._workload, [alone], problems, self._by_shape)
-        found = problems.listed()
-        if found:
-            raise self._draft.refusal(found)
+        listed = problems.listed()
+        if listed:
+            raise self._draft.refusal(listed)
 
     def _design(
         self, spec: TuneSpec, design: Mapping[str, Any], index: int, problems: Problems
