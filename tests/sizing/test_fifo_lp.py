@@ -163,7 +163,7 @@ def test_too_many_paths_and_uneven_rates_are_refused() -> None:
         FifoNetwork((SteppingKernel(8, 1, 1, "a"), SteppingKernel(8, 1, 1)), (Fifo(0, 1, 2),))
     with pytest.raises(CompileError, match="FIFO 0 must lead from a kernel to a later one of 1"):
         FifoNetwork((SteppingKernel(8, 1, 1),), (Fifo(0, 0),))
-    with pytest.raises(CompileError, match="kernel 'a' must make 1 step or more"):
+    with pytest.raises(CompileError, match="kernel 'a': expected 1 step or more"):
         FifoNetwork((SteppingKernel(0, 1, 1, "a"),), ())
     with pytest.raises(CompileError, match=r"one number from 1, or None, for each of 5 FIFOs"):
         run_network(FIVE, [1, 0, 1, 1, 1])
