@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
 matplotlib = deferred("matplotlib")
+backend_agg = deferred("matplotlib.backends.backend_agg")
 
 # No dates and versions, so that the same picture gives the same bytes.
 _METADATA: Final[dict[str, dict[str, None]]] = {
@@ -70,7 +71,7 @@ def render(
     """
     with matplotlib.rc_context(dict(look)):
         picture = draw()
-        matplotlib.backends.backend_agg.FigureCanvasAgg(picture)
+        backend_agg.FigureCanvasAgg(picture)
         _lay_out(picture)
         box = _add_foot(picture, foot) if foot else "tight" if fit else None
         files = {}
