@@ -10,6 +10,7 @@ is free.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from stepsim._version import MODEL_VERSION as MODEL_VERSION, __version__ as __version__
@@ -19,7 +20,25 @@ _offered, __dir__, __all__ = door(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__ or name.startswith("__"):
+    if name in __all__ or name.startswith("_"):
         return _offered(name)
     hint = importlib.import_module("stepsim.other_names").hint(name, __dir__())
     raise AttributeError(f"module 'stepsim' has no attribute {name!r}{hint}")
+
+
+class _MovedRooms:
+    """The last finder of modules: rooms of earlier releases are refused with the new one."""
+
+    places = {  # noqa: RUF012
+        "stepsim.compiler": "stepsim.design",
+        "stepsim.flow": "stepsim.design",
+        "stepsim.testing": "stepsim.pytest_plugin",
+    }
+
+    @classmethod
+    def find_spec(cls, name: str, path: object = None, target: object = None) -> None:
+        if name in cls.places:
+            raise ModuleNotFoundError(f"{name} is now {cls.places[name]}", name=name)
+
+
+sys.meta_path.append(_MovedRooms)

@@ -81,6 +81,7 @@ def test_changelog_lists_the_model_version() -> None:
 def test_data_files_lie_inside_the_package() -> None:
     package = ROOT / PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"][0]
     assert (package / "py.typed").is_file()
+    assert (package / "__init__.pyi").is_file()
     assert (package / "data" / "registry.toml").is_file()
     assert (package / "reproduce" / "published.csv").is_file()
 

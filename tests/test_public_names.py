@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from types import ModuleType
@@ -108,3 +109,17 @@ def test_unknown_names_get_the_nearest(room: object, name: str, hint: str) -> No
     with pytest.raises(AttributeError) as error:
         getattr(room, name)
     assert str(error.value).endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("compiler", "design"), ("flow", "design"), ("testing", "pytest_plugin")],
+)
+def test_rooms_of_earlier_releases_are_refused_with_the_new_one(old: str, new: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=f"stepsim.{old} is now stepsim.{new}"):
+        importlib.import_module(f"stepsim.{old}")
+
+
+def test_private_names_are_not_looked_for_in_all_rooms() -> None:
+    with pytest.raises(AttributeError, match="no attribute '_repr_html_'"):
+        _ = st._repr_html_

@@ -28,7 +28,11 @@ _TO_RUN: Final = "a sweep is now run by `stepsim sweep run SPEC.yaml`"
 
 _OPTIONS: Final = {
     "run": _OF_RUN,
-    "size": {"--counting": "is not an option any more: depths do not depend on it; leave it out"},
+    "size": {"--counting": "is not an option any more: depths do not depend on it; leave it out"}
+    | dict.fromkeys(
+        ("--sizing", "--fifo", "--max-slowdown", "--shrink", "--no-shrink"),
+        "is not an option any more: `stepsim size` looks for the depths itself; leave it out",
+    ),
     "compare": dict.fromkeys(
         ("--baseline", "--by", "--where", "--cost", "--allow-missing"), _OF_SWEEPS
     ),
@@ -54,7 +58,7 @@ def check_moved_command(group: str, arguments: Sequence[str]) -> None:
     name = arguments[0] if arguments else ""
     if group == "stepsim" and name in _COMMANDS:
         raise ArgError(f"stepsim {name}: the command is now {_COMMANDS[name]}")
-    if group == "stepsim sweep" and Path(name).suffix in (".yaml", ".yml"):
+    if group == "stepsim sweep" and Path(name).suffix in (".yaml", ".yml", ".json"):
         raise ArgError(f"stepsim sweep {name}: a sweep is now run by `stepsim sweep run {name}`")
 
 

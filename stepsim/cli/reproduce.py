@@ -98,11 +98,10 @@ def reproduce(
 
 
 def _write_validation(page: Path, data: Path | None, fetch: bool, jobs: int | None) -> None:
-
-    stepsim.reproduce.make_folder(page.parent)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
     with _pool(jobs) as pool, Heartbeat() as heartbeat:
+        stepsim.reproduce.make_folder(page.parent)
         stepsim.reproduce.write_validation(
             page, data, fetch=fetch, pool=pool, notice=heartbeat.phase
         )

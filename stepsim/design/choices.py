@@ -6,7 +6,6 @@ that a search may vary is also a parameter, an axis and a column of the workload
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
@@ -79,7 +78,7 @@ class SearchedChoices:
     """Choices that a search may vary."""
 
     tile: Annotated[
-        int, Param("rows per tile, and size along the other dims", "rows", text=True)
+        int, Param("rows per tile; as many along its other dims", "rows", text=True)
     ] = 16
     """The default is that of the public predecessor of StreamTensor."""
 
@@ -140,7 +139,7 @@ class SearchedChoices:
         float,
         Param(
             "largest slowdown of a run against unbounded FIFOs; 0.005 is 0.5 %", "fraction",
-            least=0, most=math.inf, formerly="slowdown", of_depths=True,
+            least=0, most=1000, formerly="slowdown", of_depths=True,
         ),
     ] = 0.005  # fmt: skip
 

@@ -283,8 +283,7 @@ def _check_range(kind: Kind, least: Any, most: Any, where: str) -> None:
             continue
         if not kind.is_number:
             raise ArgError(f"{where}: has no numbers, found {name}={bound!r}; leave it out")
-        endless = name == "most" and bound == math.inf
-        is_real = isinstance(bound, float) and (math.isfinite(bound) or endless)
+        is_real = isinstance(bound, float) and math.isfinite(bound)
         if not is_whole(bound) and (kind.is_whole or not is_real):
             what = "a whole number" if kind.is_whole else "a number"
             raise ArgError(f"{where}: expected {what} as {name}, found {bound!r}")

@@ -49,7 +49,7 @@ def test_all_mistakes_are_listed_with_their_choice() -> None:
         "packed: expected true or false, found 1",
         "sizing: expected one of lp, normal, conservative, recorded, unbounded, found 'lps'; did "
         "you mean 'lp'?",
-        "max_slowdown: expected a number from 0, found -1",
+        "max_slowdown: expected a number from 0 to 1000, found -1",
     ]
 
 

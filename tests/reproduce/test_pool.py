@@ -20,7 +20,7 @@ def test_answers_and_errors(jobs: int) -> None:
     with workers(jobs) as pool:
         assert pool.map(points_of, good, ended.append) == [points_of(task) for task in good]
         assert sorted(ended) == sorted(good)
-        with pytest.raises(ArgError, match="figure 'x' is not known"):
+        with pytest.raises(ArgError, match="unknown figure 'x'"):
             pool.map(points_of, TASKS)
 
 

@@ -30,7 +30,8 @@ def test_compute_bandwidth_in_all() -> None:
     assert (over.status, over.cycles) == ("infeasible", plain.cycles)
     assert str(over.diagnosis) == (
         "program 'two' does not fit machine 'sda-1024': it needs 128 FLOPs per cycle of compute "
-        "bandwidth and the machine has 127 (compute.flops_per_cycle); the largest are left#1 (64), "
+        "bandwidth, but the machine has 127 (compute.flops_per_cycle); the largest are left#1 "
+        "(64), "
         "right#4 (64)"
     )
     assert over.bandwidth_utilization == plain.bandwidth_utilization
@@ -54,8 +55,9 @@ def test_regions_share_evenly_what_is_placed_in_them() -> None:
     assert apart.result().status == "ok"
     crowded = prepared.changed(regions={"left*": 1, "right*": 1}).result()
     assert crowded.status == "infeasible"
-    assert "needs 128 FLOPs per cycle of compute bandwidth in region 1 and the machine has 100" in (
-        str(crowded.diagnosis)
+    assert (
+        "needs 128 FLOPs per cycle of compute bandwidth in region 1, but the machine has 100"
+        in (str(crowded.diagnosis))
     )
     assert crowded.provenance["regions"] == {"left#1": 1, "right#4": 1}
 
@@ -98,7 +100,7 @@ def test_a_size_that_only_the_run_decides_is_said_to_be_unknown() -> None:
     ("regions", "told"),
     [
         ({"left#1": 2}, "must be a number from 0 to 1"),
-        ({"lef#1": 0}, "is no operator; did you mean 'left#1'?"),
+        ({"lef#1": 0}, "is not an operator; did you mean 'left#1'?"),
         (["left#1"], "must be a mapping"),
     ],
 )

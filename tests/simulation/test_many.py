@@ -409,7 +409,9 @@ def test_a_table_of_units_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(simulate_many, "free_bytes", lambda: 1e5)
     monkeypatch.setattr(simulate_many, "run_all", None)
     units = st.simulate(program, bindings={routing: choices(1)[0]}).units.num_rows
-    told = re.escape(f"units=True makes a table of {14 * units:,} rows, 14 runs of {units:,} units")
+    told = re.escape(
+        f"units=True makes a table of {14 * units:,} rows (14 runs of {units:,} units)"
+    )
     with pytest.raises(ArgError, match=rf"^program 'two_experts': {told}"):
         st.simulate_many(program, {routing: choices(7)}, fifo_depths=[None, 2], units=True)
 

@@ -67,4 +67,4 @@ def test_sides_that_are_sums_and_functions_that_are_not_known() -> None:
     longer = st.function("longer", "a n, b n, a+b 4 -> a n", 1)
     assert "rows of operand 3 = 5, but must be equal to a + b = 7;" in _reason(4, 5, 7, longer)
     assert "columns of operand 3 = 3, but must be equal to 4;" in _reason(5, 3, 4, longer)
-    assert "side 3 of its function is 5, its other sides make it 6" in _reason(3, 5, 6, None)
+    assert "side 3 of its function is 5, but the other sides require 6" in _reason(3, 5, 6, None)

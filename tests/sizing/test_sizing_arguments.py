@@ -70,7 +70,7 @@ def test_depths_for_another_machine_are_noted(tmp_path: Path) -> None:
     assert st.simulate(centered(2), fifo_depth=path).notes == machine.notes
     (note,) = st.simulate(centered(2), fast, fifo_depth=path).notes
     assert "depths.yaml were found for machine " in note
-    assert "are not promised" in note
+    assert "are not guaranteed" in note
     prepared = st.prepare(centered(2), fifo_depth=path)
     assert prepared.changed(machine=fast).result().notes == (note,)
     newer = prepared.changed(machine=fast)

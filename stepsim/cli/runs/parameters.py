@@ -73,7 +73,10 @@ def _kind(field: Field) -> Any:
 
 def _option(field: Field) -> Any:
     param = field.param
-    text = param.help[:1].upper() + param.help[1:]
+    first = param.help.partition(" ")[0]
+    # Names and values, as gpt2-medium, are written as they are typed.
+    is_word = first.isalpha() and first not in field.kind.metavar.split("|")
+    text = param.help[:1].upper() + param.help[1:] if is_word else param.help
     unit = f", in {param.unit}" if "/" in param.unit else ""
     default = field.default_text(option_name)
     if default and not field.required:

@@ -166,7 +166,8 @@ def _share(value: float | None) -> str:
 
 app = workload_app(
     "Find the smallest FIFOs that keep a workload about as fast as unbounded ones.\n\nEvery FIFO "
-    "gets its own depth. WORKLOAD and its options are those of `stepsim run`.",
+    "gets its own depth. WORKLOAD and its parameters are those of `stepsim run`; "
+    "`stepsim size moe --help` lists all options.",
     SizeOptions,
     size_choice,
 )

@@ -115,7 +115,8 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 app = workload_app(
     "Explain what bounds a workload, where its cycles go, and what would help.\n\nWhat would help "
-    "is measured by running it with changes. WORKLOAD and its options are those of `stepsim run`.",
+    "is measured by running it with changes. WORKLOAD and its parameters are "
+    "those of `stepsim run`; `stepsim why moe --help` lists all options.",
     WhyOptions,
     why_choice,
 )

@@ -127,13 +127,13 @@ def _choices_of(choices: Any, named: Mapping[str, Any]) -> tuple[Choices, dict[s
     return replace(choices or Choices(), **own), sizes
 
 
-_OF_EXPERTS, _OF_OTHERS = ("guard",), ("sizing", "shrink", "runs")
+_OF_EXPERTS, _OF_OTHERS = ("guard",), ("sizing", "shrink", "runs", "predict", "fit")
 """Choices that have an effect only with experts, and only without them."""
 
 
 def _refuse_idle(choices: Choices, model: str, *, routed: bool) -> None:
     """Refuse choices that have no effect on this model."""
-    why = "experts, whose untyped streams a linear program cannot size" if routed else "no experts"
+    why = "experts, on whose designs it has no effect" if routed else "no experts"
     for name in _OF_OTHERS if routed else _OF_EXPERTS:
         value = getattr(choices, name)
         if value != getattr(Choices, name):

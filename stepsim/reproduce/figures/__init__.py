@@ -42,7 +42,10 @@ def points_of(figure: str) -> list[Point]:
     ArgError : there is no such figure.
     """
     if figure not in FIGURES:
-        raise ArgError(f"unknown figure {figure!r}; expected one of {', '.join(FIGURES)}, or 'all'")
+        raise ArgError(
+            f"unknown figure {figure!r}; expected one of {', '.join(FIGURES)}, 'all', or a page "
+            "alone: validation, streamtensor-validation"
+        )
     return list(FIGURES[figure].points())
 
 

@@ -192,7 +192,7 @@ def test_compile_says_where_experts_are_compiled() -> None:
         compile(layer(), "u55c")
     traces = synthetic(8, 4, 2, 2)
     with pytest.raises(
-        CompileError, match=r"has experts, whose untyped streams .* leave shrink out"
+        CompileError, match=r"has experts, on whose designs it has no effect; leave shrink out"
     ):
         compile(layer(), "u55c", traces=traces, shrink=False)
 
