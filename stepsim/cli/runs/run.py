@@ -25,7 +25,8 @@ def _run_at_level(choice: Choice, options: RunOptions) -> int:
 
 app = workload_app(
     "Simulate a workload.\n\nA workload is one of those below, FILE.py[:NAME] with a function "
-    "that returns a program, or graph.pb, a program of the public graph format.",
+    "that returns a program, graph.pb, a program of the public graph format, or DIR, what "
+    "`stepsim compile --out DIR` wrote. `stepsim run moe --help` lists all options of runs.",
     RunOptions,
     run_groups(_run_at_level),
 )

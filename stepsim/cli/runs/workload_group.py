@@ -41,7 +41,7 @@ def workload_app(text: str, options: type, perform: Callable[[Choice, Any], None
         cls=group,
         help=text,
         no_args_is_help=True,
-        subcommand_metavar="WORKLOAD|FILE.py[:NAME]|FILE.pb [ARGS]...",
+        subcommand_metavar="WORKLOAD|FILE.py[:NAME]|FILE.pb|DIR [ARGS]...",
     )
     # Without a callback typer would take a group for a single command.
     app.callback()(lambda: None)
