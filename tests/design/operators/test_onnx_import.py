@@ -344,9 +344,9 @@ def test_a_mask_of_bools_that_is_an_input(onnx: Any) -> None:
         (("Attention", ["x", "x", "x"], ["y"], {"left_window_size": 2}), {"x": (1, 2, 4, 8)}, {},
          "Attention in n0: windows of the keys by attributes"),
         (("Attention", ["x", "x", "x"], ["y"], {"domain": "com.microsoft"}), {"x": (1, 4, 8)}, {},
-         r"Attention in n0 is not known, .*\(domain com.microsoft\)"),
+         r"Attention in n0 is unknown, .*\(domain com.microsoft\)"),
         (("LayerNormalization", ["x", "s"], ["z", "y"], {}), {"x": (4, 8), "s": (8,)}, {},
-         "'y' is a second result of an operator"),
+         "'y' is not made by any operator, or is a second result"),
     ],
     ids=["dropout", "lengths", "columns", "window", "domain", "second"],
 )  # fmt: skip
