@@ -127,6 +127,6 @@ def test_code_of_every_level_runs(wheel: Path, tmp_path: Path) -> None:
     # Also for recorded runs, for timing their waits anew, and the hardware level.
     assert len(names) == 5 * len(LEVELS)  # one for each of the entry points
     for level in levels_that_run():
-        code = "from stepsim.kernels import processors, entry_point\n"
+        code = "from stepsim.kernels.build import entry_point\n"
         code += f"entry_point.levels_that_run = lambda: ['{level}']\n" + RUN
         assert _run(tmp_path, code) == [f"True True installed {level} []"]
