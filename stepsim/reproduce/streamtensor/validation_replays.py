@@ -361,6 +361,7 @@ def _models() -> list[Row]:
         rows.append(
             ("F12", f"{name}: weights of the products of a block, millions",
              f"{weights / 1e6:.2f}", known[name],
-             "tests/design/operators, test_torch_import.py and test_onnx_import.py")
+             "tests/design/operators/test_torch_import.py, "
+             "tests/design/operators/test_onnx_import.py")
         )  # fmt: skip
     return rows
