@@ -146,7 +146,7 @@ def test_a_scheduler_without_workers_is_not_waited_for_forever(
     monkeypatch.setattr(patience, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(patience, "DESERTED_SECONDS", 0.5)
     cluster.start(workers=0)
-    with pytest.raises(WorkerError, match="has no workers; start some, as in dask worker tcp://"):
+    with pytest.raises(WorkerError, match="has no workers; start some with dask worker tcp://"):
         run_sweep(tiny(), tmp_path, backend="dask", address=cluster.address)
 
 
