@@ -1,4 +1,4 @@
-"""What to write instead of a name that `stepsim` itself does not offer."""
+"""What to write instead of a name that `stepsim` or one of its rooms does not offer."""
 
 from __future__ import annotations
 
@@ -47,11 +47,33 @@ MOVED = {
 """Names that were offered by `stepsim` itself -> the namespace that has them now."""
 
 
-def hint(name: str, offered: Iterable[str]) -> str:
-    """The end of the message about an unknown name, without a period."""
-    if name in MOVED:
+REPLACED = {
+    "CompiledExperts": "st.design.Compiled",
+    "compile_over_traces": "st.compile, with the routings as traces=",
+}
+"""Names that no room offers any more -> what to write instead."""
+
+MOVED_METHODS = {
+    "Compiled.fifo_table": "stepsim.reproduce.fifo_table(compiled, group)",
+}
+"""Methods that classes once had -> what to write instead."""
+
+
+def hint(package: str, name: str, offered: Iterable[str]) -> str:
+    """The end of the message about an unknown name of a package, without a period."""
+    if package == "stepsim" and name in MOVED:
         return f"; st.{name} is now st.{MOVED[name]}.{name}"
+    if name in dir(stepsim):
+        return f"; there is st.{name}"
     owners = [f"st.{room}.{name}" for room in NAMESPACES if name in getattr(stepsim, room).__all__]
     if owners:
         return f"; there is {' and '.join(owners)}"
+    if name in REPLACED:
+        return f"; it is now {REPLACED[name]}"
     return did_you_mean(name, offered).removesuffix(".")
+
+
+def method_hint(kind: str, name: str) -> str:
+    """The end of the message about a method that a class once had; empty if it never did."""
+    now = MOVED_METHODS.get(f"{kind}.{name}")
+    return "" if now is None else f"; it is now {now}"

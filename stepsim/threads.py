@@ -32,28 +32,35 @@ def thread_count(where: str, given: int | None) -> int:
 
     Raises
     ------
-    ArgError : it is no int from 1.
+    ArgError : it is not an int from 1.
     """
     return usable_cpus() if given is None else THREADS.checked(f"{where} threads", given)
 
 
 def in_threads(
-    jobs: Sequence[Callable[[Callable[[], bool]], _Result]], threads: int
+    jobs: Sequence[Callable[[Callable[[], bool]], _Result]],
+    threads: int,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> list[_Result]:
     """Do all jobs on some threads; what they return, in their order.
 
     A job is given a function that says whether it should stop early: after an error of another job,
-    which is raised at once, or an interrupt.
+    which is raised at once, or an interrupt. ``progress`` is called with the number of jobs done.
     """
     if threads == 1:
-        return [job(lambda: False) for job in jobs]
+        made = []
+        for number, job in enumerate(jobs, 1):
+            made.append(job(lambda: False))
+            progress(number)
+        return made
     stop = Event()
     with futures.ThreadPoolExecutor(threads) as pool:
         try:
             under_way = [pool.submit(job, stop.is_set) for job in jobs]
             # An error ends all jobs when it comes, not when those before it are done.
-            for future in futures.as_completed(under_way):
+            for number, future in enumerate(futures.as_completed(under_way), 1):
                 future.result()
+                progress(number)
         except BaseException:
             # First of all, or threads that are stopped begin the next job.
             pool.shutdown(wait=False, cancel_futures=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stepsim.errors import did_you_mean
+from stepsim.shown import shown
 
 STATED = "stated"
 """Type of a problem whose message is a complete sentence with expected and found."""
@@ -197,4 +198,4 @@ def _shown(value: Any) -> str:
             return "an empty list"
         short = plain and len(value) <= _LISTED
         return f"the list [{', '.join(map(_shown, value))}]" if short else "a list"
-    return f"{value!r}"
+    return shown(value)
