@@ -34,7 +34,7 @@ class EngineResult:
 
 def run_engine(network: Network, **options: Any) -> EngineResult:
     """Run a network on the engine with full token history."""
-    image = build_image(network)
+    image = build_image(network, always_park=True)
     return to_result(image, execute(image, history=True, **options))
 
 

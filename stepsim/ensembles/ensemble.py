@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import stepsim.results
-from stepsim.deferred import deferred
+from stepsim.arrow import pa
 from stepsim.ensembles.disturbances import Bounds
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
+from stepsim.errors import ArgError
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True)
@@ -48,12 +45,19 @@ class Ensemble:
     def _ended(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         return np.array([one for one in self.cycles if one is not None], np.int64)
 
+    @typed
     def percentile(self, share: float) -> float | None:
         """The cycles below which ``share`` percent of the members lie, interpolated between
         members.
 
         None if no member completed.
+
+        Raises
+        ------
+        ArgError : ``share`` is not a number from 0 to 100.
         """
+        if not 0 <= share <= 100:
+            raise ArgError(f"percentile: share must be from 0 to 100 (percent), found {share}")
         return float(np.percentile(self._ended, share)) if len(self._ended) else None
 
     @property
@@ -97,6 +101,7 @@ class Ensemble:
         """The measures of runs with an ensemble."""
         return {"cycles_p5": self.p5, "cycles_median": self.median, "cycles_p95": self.p95}
 
+    @typed
     def and_then(self, last: Ensemble) -> Ensemble:
         """The ensemble of programs that run one after another: members are added by their number.
 
@@ -113,6 +118,7 @@ class Ensemble:
             about={**self.about, **last.about},
         )
 
+    @typed
     def is_within(self, other: Ensemble) -> bool:
         """Whether the difference to another is within the noise, that is, p5 to p95 overlap."""
         return bool(stepsim.results.within_spread(self.columns(), other.columns()))
@@ -153,8 +159,8 @@ class Ensemble:
         )
         count = len(self.cycles)
         if self.median is None:
-            return f"none of {count} disturbed runs ({bounds}; seed {self.seed}) came to its end"
-        lost = f"; {self.lost} did not come to their end" if self.lost else ""
+            return f"none of {count} disturbed runs ({bounds}; seed {self.seed}) completed"
+        lost = f"; {self.lost} did not complete" if self.lost else ""
         return (
             f"{count} disturbed runs ({bounds}; seed {self.seed}): median {self.median:,.0f} "
             f"cycles, p5 {self.p5:,.0f}, p95 {self.p95:,.0f}, from {self.least:,} to "

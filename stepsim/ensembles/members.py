@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from stepsim.arguments import Range
-from stepsim.ensembles.disturbances import Disturbance, bounds_of
+from stepsim.ensembles.disturbances import Disturbance, bounds_of, checked_bounds
 from stepsim.ensembles.ensemble import Ensemble
 from stepsim.errors import ArgError
 from stepsim.threads import thread_count
@@ -23,6 +23,20 @@ class Ending(NamedTuple):
     status: str
     reason: str
     cycles: int | None
+
+
+def check_members(
+    where: str, entries: Sequence[Disturbance], *, runs: int, seed: int, bounds: object
+) -> None:
+    """Check the arguments of an ensemble as far as they can be checked without the program.
+
+    Raises
+    ------
+    ArgError : an argument is of the wrong type or out of range, or a disturbance is unknown.
+    """
+    _MEMBERS.checked(f"{where} runs", runs)
+    _SEED.checked(f"{where} seed", seed)
+    checked_bounds(entries, bounds, f"{where} bounds")
 
 
 def disturbed_runs(

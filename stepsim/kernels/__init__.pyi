@@ -1,3 +1,4 @@
+from stepsim.kernels.all_engines import ENGINES as ENGINES
 from stepsim.kernels.batch.batches import MEMORY_TAIL as MEMORY_TAIL
 from stepsim.kernels.batch.driver import BatchTotals as BatchTotals, execute_batch as execute_batch
 from stepsim.kernels.build.entry_point import Origin as Origin
@@ -18,7 +19,13 @@ from stepsim.kernels.dram.traffic import (
     new_traffic as new_traffic,
     run_traffic as run_traffic,
 )
-from stepsim.kernels.driver import Execution as Execution, execute as execute, state_of as state_of
+from stepsim.kernels.driver import (
+    Execution as Execution,
+    execute as execute,
+    have_producers_park as have_producers_park,
+    set_looks as set_looks,
+    state_of as state_of,
+)
 from stepsim.kernels.engine import run as run
 from stepsim.kernels.engines import engine_of as engine_of
 from stepsim.kernels.free_memory import free_bytes as free_bytes
@@ -59,6 +66,7 @@ from stepsim.kernels.layout import (
     TOKEN as TOKEN,
     Abort as Abort,
     Cause as Cause,
+    Parks as Parks,
     Payload as Payload,
     RunState as RunState,
     Status as Status,

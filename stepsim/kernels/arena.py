@@ -14,7 +14,7 @@ all of them lie on chip.
 from __future__ import annotations
 
 from stepsim.kernels.build.jit import cold, inlined, kernel
-from stepsim.kernels.layout import INFINITY, Payload
+from stepsim.kernels.layout import INFINITY, Parks, Payload
 from stepsim.kernels.recording.flag import is_recording
 from stepsim.kernels.recording.journal import keep_room
 
@@ -108,7 +108,18 @@ def _drop(state, token):
 
 @cold
 def grow_ring(state, ch):
-    """Make room for one more token in the ring of ``ch``; False when the arena is full.
+    """Make room for one more token in the ring of ``ch``; False when the arena is full."""
+    if not _grow(state, ch):
+        return False
+    ch.look_at = ch.grow_at
+    if ch.parks != Parks.NEVER and ch.cap < ch.grow_at:
+        ch.look_at = ch.cap
+    return True
+
+
+@inlined
+def _grow(state, ch):
+    """As :func:`grow_ring`, for ``grow_at``.
 
     A bounded ring holds the last ``cap`` tokens, because their release times are needed; an
     unbounded one only what is in flight; with ``ch.keep`` nothing is ever overwritten.

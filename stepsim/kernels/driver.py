@@ -16,8 +16,19 @@ from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.engine import BATCH_LAYOUT, LAYOUT
 from stepsim.kernels.engines import engine_of, recorded_engine_of
 from stepsim.kernels.free_memory import free_bytes
-from stepsim.kernels.layout import CHANNEL, GLOBAL, INFINITY, PORT, SLOT, RunState, State, Status
+from stepsim.kernels.layout import (
+    CHANNEL,
+    GLOBAL,
+    INFINITY,
+    PORT,
+    SLOT,
+    Parks,
+    RunState,
+    State,
+    Status,
+)
 from stepsim.kernels.memory.dispatch import MEMORY_MODELS
+from stepsim.kernels.parking import LAST_ONLY, PACE_WORDS
 
 if TYPE_CHECKING:
     from stepsim.kernels.recording.recorded import Journal
@@ -25,6 +36,10 @@ if TYPE_CHECKING:
 PAUSE_STEPS = 2_000_000
 _FREE_LISTS = 48
 _SLOT_WORDS = SLOT.itemsize // 8
+_PACES = 64
+"""Changes of pace that are kept of a unit."""
+_MORE_PACES = 16
+"""Times as many when a run asks once more."""
 
 
 class ImageArrays(Protocol):
@@ -142,7 +157,14 @@ def execute(
         if MEMORY_MODELS[image.memory_model].addressed:
             journal.engine = recorded_engine_of(image.memory_model)
         engine = journal.engine
-    work = working(image, max_cycles=max_cycles, max_steps=max_steps, history=history)
+
+    def from_start(asked: int) -> Working:
+        return working(
+            image, max_cycles=max_cycles, max_steps=max_steps, history=history, asked=asked
+        )
+
+    asked = 0
+    work = from_start(asked)
     seconds = 0.0
     timed_out = False
     while True:
@@ -157,12 +179,18 @@ def execute(
         if state is RunState.NO_SPACE:
             if journal is None or not journal.is_full():
                 work = with_more_slots(work)
-        elif state is not RunState.PAUSED:
+        elif state not in (RunState.PAUSED, RunState.NO_PACES):
             break
         if seconds > max_wall_seconds:
             timed_out = True
             break
-        if on_pause is not None:
+        if state is RunState.NO_PACES:
+            # What is asked for was not kept: begin again, and keep it.
+            asked += 1
+            work = from_start(asked)
+            if journal is not None:
+                journal.clear()
+        elif on_pause is not None:
             on_pause(work.state.globals[0], work.state.units, seconds)
     done = executed(work.state, state, seconds, timed_out)
     if journal is not None:
@@ -201,8 +229,12 @@ def working(
     max_cycles: int = INFINITY,
     max_steps: int = INFINITY,
     history: bool | Collection[int] = False,
+    asked: int = 0,
 ) -> Working:
-    """Working copies of the arrays of an image, with ``spare`` slots beyond its own."""
+    """Working copies of the arrays of an image, with ``spare`` slots beyond its own.
+
+    A run has ``asked`` so often for more changes of pace to be kept.
+    """
     if spare is None:
         spare = 64 * len(image.channels) + 1024
     g = image.globals[0]
@@ -243,6 +275,7 @@ def working(
         active=np.zeros(ports + 1, np.int64),
         free_at=parts["free_at"],
         memory_table=_memory_table(image.memory_table, int(g["memory_cache"])),
+        paces=np.empty(max(int(g["pace_words"]), 1), np.int64),
         globals=_records_in(parts["globals"], LAYOUT.globals),
     )
     own = state.globals[0]
@@ -250,12 +283,65 @@ def working(
     own.max_cycles = min(max_cycles, INFINITY)
     own.limit_steps = min(max_steps, INFINITY)
     own.history = int(history is True)
+    if asked:
+        state = state._replace(paces=keep_more_paces(state.units, state.channels, own, asked))
     if history is not False:
         channels = state.channels
         kept = slice(None) if history is True else list(history)
         channels["keep"][kept] = 1
         channels["grow_at"][kept] = channels["mask"][kept] + 1
+        set_looks(channels)
     return Working(words, fixed, state)
+
+
+def set_looks(channels: Any) -> None:
+    """Have producers look at their rings when these must grow, and always where they park."""
+    grow_at = channels["grow_at"]
+    parking = np.minimum(grow_at, channels["cap"])
+    channels["look_at"] = np.where(channels["parks"] == Parks.NEVER, grow_at, parking)
+
+
+def have_producers_park(units: Any, channels: Any, g: Any, parks: Any) -> None:
+    """Set up the records of an image for parking; ``parks`` are numbers of :class:`Parks`.
+
+    Rings of changes of pace are kept of units that look for arrivals, the last change of others.
+    """
+    channels["parks"], g["parks"] = parks, 1
+    set_looks(channels)
+    units["log"][channels["consumer"]] = LAST_ONLY
+    _keep_paces(units, g, channels["consumer"][channels["parks"] >= Parks.PROBES], _PACES)
+
+
+def keep_more_paces(units: Any, channels: Any, g: Any, asked: int) -> NDArray[np.int64]:
+    """Room for more changes of pace of every unit; the records are changed for it.
+
+    A run in which no producer parks asks when a unit has failed, and ends its streams early: then
+    they park.
+
+    Raises
+    ------
+    LoweringError
+        They do not fit the memory of this machine.
+    """
+    paces = _PACES * _MORE_PACES ** (asked - 1)
+    needed, there = 8 * len(units) * paces * PACE_WORDS, free_bytes()
+    if needed > there:
+        raise LoweringError(
+            "the changes of pace that this run asks for do not fit the memory of this machine: "
+            f"{needed / 2**30:.1f} GiB, {there / 2**30:.1f} GiB are free. Limit the depth of the "
+            "FIFOs, or free memory"
+        )
+    if not np.any(g["parks"]):
+        have_producers_park(units, channels, g, Parks.TAKES)
+    _keep_paces(units, g, channels["consumer"], paces)
+    return np.empty(int(np.max(g["pace_words"])), np.int64)
+
+
+def _keep_paces(units: Any, g: Any, which: Any, paces: int) -> None:
+    # numpy.unique would import more of numpy.
+    keeping = np.flatnonzero(np.bincount(which, minlength=1))
+    units["log"][keeping] = 1 + np.arange(len(keeping))
+    g["pace_mask"], g["pace_words"] = paces - 1, len(keeping) * paces * PACE_WORDS
 
 
 def _split(words: NDArray[np.int64], extent: Mapping[str, int]) -> dict[str, NDArray[np.int64]]:

@@ -33,6 +33,7 @@ from stepsim.kernels.layout import (
     Status,
 )
 from stepsim.kernels.memory.dispatch import advance, issue
+from stepsim.kernels.parking import let_go_at, look_again, next_parked, raise_pace
 from stepsim.kernels.queues import push, wake_consumer
 from stepsim.kernels.recording.journal import is_full, note_access, note_pace
 
@@ -49,9 +50,11 @@ def _end(un, state, status):
     for j in range(un.nin):
         ch = state.channels[state.parameters[un.in0 + j]]
         ch.gone = 1
-        if ch.pwait != 0:
+        if ch.pwait == 1:
             ch.pwait = 0
             push(state, ch.producer)
+        elif ch.pwait == 2:
+            un.watch = 0
 
 
 @inlined
@@ -64,7 +67,8 @@ def _wake(un, state, unit, now):
         note_access(state, unit, now, now - un.clk, un.need)
         note_pace(state, Cause.PACE_MEMORY, unit, un.h, now)
         un.clk = now
-        un.h = now
+        raise_pace(un, state, now)
+        un.visible = now
     un.state = Status.READY
 
 
@@ -101,29 +105,41 @@ def run_on(state):
                 issue(state, un.port, un.clk, un.need)
             elif status == Status.WAIT_DECISION:
                 schedule(state, u, un.evt)
-            elif status == Status.DONE or status == Status.FAILED:
+            elif status == Status.DONE:
+                _end(un, state, status)
+            elif status == Status.FAILED:
+                if shared.parks == 0:
+                    return RunState.NO_PACES
                 _end(un, state, status)
             elif status == Status.NO_SPACE:
                 push(state, u)
                 return RunState.NO_SPACE
+            elif status == Status.NO_PACES:
+                return RunState.NO_PACES
+            if un.visible >= un.watch:
+                look_again(un, state)
             if un.clk > shared.max_cycles:
                 return RunState.CYCLE_LIMIT
             if shared.steps >= shared.limit_steps:
                 return RunState.STEP_LIMIT
             if shared.steps >= shared.pause_at:
                 return RunState.PAUSED
-        # 2. Advance the memory up to the first entry of the calendar.
+        # 2. Advance the memory up to the first entry of the calendar, or the first parked producer.
         before = shared.memory_steps
         limit = state.units[next_unit(state)].evt if shared.calendar_length > 0 else INFINITY
-        advance(state, limit)
+        parked = next_parked(state, limit)
+        advance(state, min(limit, parked))
         # 3. End when nothing is due: every unit has ended or waits for another one.
-        if shared.calendar_length == 0:
+        if shared.calendar_length == 0 and parked == INFINITY:
             return RunState.FINISHED
-        now = state.units[next_unit(state)].evt
+        now = state.units[next_unit(state)].evt if shared.calendar_length > 0 else INFINITY
+        now = min(now, parked)
         if now > shared.max_cycles:
             return RunState.CYCLE_LIMIT
-        # 4. Serve the calendar: wake every unit that is due now.
+        # 4. Serve them: wake every unit that is due now.
         shared.now = now
+        if now == parked:
+            let_go_at(state, now)
         while shared.calendar_length > 0 and state.units[next_unit(state)].evt == now:
             u = pop_unit(state)
             _wake(state.units[u], state, u, now)
@@ -152,7 +168,7 @@ def _entry(state, batch):
             ended = run_on(state)
             control.budget = shared.pause_at - shared.steps
             note_effort(state, batch)
-            if ended == RunState.NO_SPACE or ended == RunState.PAUSED:
+            if ended in (RunState.NO_SPACE, RunState.PAUSED, RunState.NO_PACES):
                 return ended
         control.given_up = 0
         if end_run(state, batch, ended):
@@ -183,6 +199,7 @@ LAYOUT = State(
     active=_WORDS,
     free_at=_WORDS,
     memory_table=_WORDS,
+    paces=_WORDS,
     globals=_records(GLOBAL),
     tokens=_records(TOKEN),
 )

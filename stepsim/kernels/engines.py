@@ -40,7 +40,8 @@ def recorded_engine_of(model: str) -> EntryPoint:
 @cache
 def _own_engine(model: str) -> EntryPoint:
     entry = _with(engine._entry, f"run_{model}", run_on=_loop(model))
-    return cached_entry(entry, engine.LAYOUT, engine.BATCH_LAYOUT)
+    what = f"engine of memory model '{model}'"
+    return cached_entry(entry, engine.LAYOUT, engine.BATCH_LAYOUT, what=what)
 
 
 @cache
@@ -49,7 +50,8 @@ def _own_recorded_engine(model: str) -> EntryPoint:
 
     entry = _with(recorded._recorded_entry, f"run_recorded_{model}", run_on=_loop(model))
     layout = RecordedState(*engine.LAYOUT, journal=np.dtype(np.int64))
-    return cached_entry(entry, layout)
+    what = f"engine of recorded runs with memory model '{model}'"
+    return cached_entry(entry, layout, what=what)
 
 
 @cache

@@ -27,7 +27,8 @@ SLOT = np.dtype(
         ("stamp", np.int64),  # tau: when the token can be seen
         ("pub", np.int64),  # publication time, pub <= stamp
         ("rel", np.int64),  # when the slot is free again (consumer clock + 1)
-        ("hrel", np.int64),  # the same by the consumer's pace clock
+        # The same by the consumer's pace clock. Below 0: the producer parked, see parking.py.
+        ("hrel", np.int64),
         ("value", np.int64),  # address | selector id | slot index of a block header
         ("rows", np.int32),
         ("cols", np.int32),
@@ -55,13 +56,16 @@ CHANNEL = np.dtype(
         ("sent", np.int64),
         ("removed", np.int64),
         ("grow_at", np.int64),  # value of ``sent`` at which the ring must be looked at
+        ("look_at", np.int64),  # the same, or the depth where producers park
         ("hclose", np.int64),  # producer's pace when it ended
         ("wait_in", np.int64),  # cycles the consumer waited for tokens of this channel
         ("wait_out", np.int64),  # cycles the producer waited for a slot
+        ("parks", np.int64),  # Parks
+        ("looked", np.int64),  # clock at which a merge first waited for the next token
         ("producer", np.int32),
         ("consumer", np.int32),
         ("cwait", np.int32),  # 1: consumer is blocked here; 2 + i: it awaits a change of input i
-        ("pwait", np.int8),  # producer is blocked here
+        ("pwait", np.int8),  # 1: the producer is blocked here; 2: it is parked
         ("closed", np.int8),  # producer has ended
         ("gone", np.int8),  # consumer has ended
         ("keep", np.int8),  # keep every token: the ring is never reused
@@ -72,6 +76,11 @@ CHANNEL = np.dtype(
 UNIT_FIELDS = [
     ("clk", np.int64),
     ("h", np.int64),  # pace clock
+    ("visible", np.int64),  # the clock after the last primitive, without the work since
+    ("last_pace", np.int64),  # at the last change of its pace: the pace before it,
+    ("last_visible", np.int64),  # ``visible`` before it,
+    ("last_clock", np.int64),  # and the clock after it
+    ("watch", np.int64),  # the clock from which producers parked at its inputs look again
     ("evt", np.int64),  # time of the pending calendar entry
     ("busy", np.int64),
     ("before", np.int64),  # waits before the first firing
@@ -82,22 +91,24 @@ UNIT_FIELDS = [
     ("traffic", np.int64),  # useful off-chip bytes
     ("flops", np.int64),
     ("need", np.int64),  # requests of the access being asked for
-    ("par", np.int64),  # first parameter
-    ("scratch", np.int64),  # first word of private scratch space
-    ("in0", np.int64),  # first input in the parameter array
-    ("out0", np.int64),  # first output in the parameter array
-    ("private", np.int64),  # first private slot
     ("detail0", np.int64),  # numbers for the message of an abort
     ("detail1", np.int64),
-    ("kind", np.int32),
-    ("pc", np.int32),  # resume point of the state machine
+    ("par", np.int32),  # first parameter
+    ("scratch", np.int32),  # first word of private scratch space
+    ("in0", np.int32),  # first input in the parameter array
+    ("out0", np.int32),  # first output in the parameter array
+    ("private", np.int32),  # first private slot
+    ("changes", np.int32),  # changes of its pace in its ring so far
+    ("log", np.int32),  # its ring of ``paces``, from 1; 0: its last change is kept; -1: none
     ("nin", np.int32),
     ("nout", np.int32),
     ("wait_channel", np.int32),
     ("hpos", np.int32),  # position in the calendar heap, -1 when absent
     ("port", np.int32),  # memory port, -1 for none
+    ("kind", np.int16),
+    ("pc", np.int16),  # resume point of the state machine
     ("error", np.int16),  # Abort
-    ("state", np.int8),  # Status
+    ("state", np.int16),  # Status
 ]
 """What every unit has; the state words of its kind follow."""
 
@@ -144,6 +155,12 @@ GLOBAL = np.dtype(
         ("memory_model", np.int64),
         ("memory_words", np.int64),  # words of the table that a run begins with
         ("memory_cache", np.int64),  # words behind them
+        ("pace_mask", np.int64),  # changes of pace kept of a unit, minus one
+        ("calendar_end", np.int64),  # words of the calendar
+        ("parks", np.int64),  # whether producers park
+        ("parked", np.int64),  # those that are parked
+        ("parked_until", np.int64),  # none of them has its clock before
+        ("pace_words", np.int64),  # words for those of all units
         ("history", np.int8),  # keep every block: buffers and tuples are never freed
     ],
     align=True,
@@ -165,6 +182,7 @@ class State(NamedTuple):
     pending, active : memory ports with an access that has not started, and that issue now.
     free_at : cycle from which every memory channel is free.
     memory_table : words of the memory model: those of its image, then its cache.
+    paces : the latest changes of pace of every unit; see `stepsim.kernels.parking`.
     globals : the one GLOBAL record.
     """
 
@@ -182,6 +200,7 @@ class State(NamedTuple):
     active: Any
     free_at: Any
     memory_table: Any
+    paces: Any
     globals: Any
 
 
@@ -213,14 +232,27 @@ class Cause(IntEnum):
     CLOSURE = 2  # the producer of a FIFO ended
     MEMORY = 3  # an access was completed, issued when the wait began
     DECISION = 4  # the head of a FIFO was published, by which a choice by arrival falls
-    EMISSION = 5  # no wait: a token was sent with a stamp in the future
-    EXTRA = 6  # no wait: a number that belongs to the next entry
+    MARK = 5  # the clock came to where the producer of a head had parked
+    EMISSION = 6  # no wait: a token was sent with a stamp in the future
+    EXTRA = 7  # no wait: a number that belongs to the next entry
     PACE_TOKEN = 8  # the head of a FIFO was published
     PACE_SLOT = 9
     PACE_CLOSURE = 10
     PACE_MEMORY = 11
     PACE_CLOCK = 12  # the pace caught up with the clock
     PACE_SCHEDULE = 13  # the time stated for a token of the source
+    PACE_PARKED = 14  # the consumer came to where a producer that was parked waited for it
+    PACE_WORK = 15  # the pace caught up with the clock of a producer that was parked
+    PACE_MARK = 16  # as MARK
+
+
+class Parks(IntEnum):
+    """Whether producers of a FIFO park at it when it is full, and what its consumer does."""
+
+    NEVER = 0
+    TAKES = 1
+    PROBES = 2  # the consumer is a Reassemble
+    MERGES = 3  # the consumer is an EagerMerge
 
 
 class Status(IntEnum):
@@ -234,6 +266,8 @@ class Status(IntEnum):
     DONE = 5
     FAILED = 6
     NO_SPACE = 7  # the slot arena is full: grow it and step again
+    PARKED = 8  # there is a slot, but the consumer took its token at a later pace
+    NO_PACES = 9  # too few changes of pace are kept: keep more and run again
 
 
 class RunState(IntEnum):
@@ -245,6 +279,7 @@ class RunState(IntEnum):
     CYCLE_LIMIT = 3
     STEP_LIMIT = 4
     STOPPED = 5  # a run of a batch has ended, and the caller is to look at it
+    NO_PACES = 6  # too few changes of pace are kept: keep more and begin again
 
 
 class Abort(IntEnum):

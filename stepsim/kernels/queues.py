@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from stepsim.kernels.arena import copy_payload, grow_ring, release, retain
 from stepsim.kernels.build.jit import cold, inlined
-from stepsim.kernels.layout import Abort, Cause, Status
+from stepsim.kernels.layout import Abort, Cause, Parks, Status
+from stepsim.kernels.parking import let_go, may_go_on, raise_pace
 from stepsim.kernels.recording.journal import is_full, note, note_late, note_pace
 
 
@@ -57,6 +58,8 @@ def block_on_input(un, state, c):
     """Sleep until channel ``c`` gets a token or closes."""
     ch = state.channels[c]
     ch.cwait = 1
+    if ch.pwait != 0:
+        let_go(state, ch)
     un.wait_channel = c
     return Status.WAIT_INPUT
 
@@ -69,7 +72,10 @@ def await_change(state, c, i):
     would cost as much as there are inputs. The list is in the first words of the unit's scratch
     space, as many as it has inputs and one more; :func:`changed_input` takes from it.
     """
-    state.channels[c].cwait = 2 + i
+    ch = state.channels[c]
+    ch.cwait = 2 + i
+    if ch.pwait != 0:
+        let_go(state, ch)
 
 
 @inlined
@@ -127,22 +133,33 @@ def head(un, state, c):
         note(state, Cause.TOKEN, c, token.stamp, gap)
     note_pace(state, Cause.PACE_TOKEN, c, un.h, token.pub)
     if token.pub > un.h:
-        un.h = token.pub
+        raise_pace(un, state, token.pub)
+    un.visible = un.clk
     return token
 
 
 @inlined
 def take(un, state, c):
-    """Remove the token that :func:`head` showed; its slot is free one cycle later."""
+    """Remove the token that :func:`head` showed; its slot is free one cycle later.
+
+    After :func:`work` since the last primitive, :func:`take_later` is the one to use.
+    """
     ch = state.channels[c]
     token = state.slots[ch.start + (ch.removed & ch.mask)]
     token.rel = un.clk + 1
     token.hrel = un.h + 1
     ch.removed += 1
     release(state, token)
-    if ch.pwait != 0:
+    if ch.pwait == 1:
         ch.pwait = 0
         push(state, ch.producer)
+
+
+@inlined
+def take_later(un, state, c):
+    """As :func:`take`, after work."""
+    un.visible = un.clk
+    take(un, state, c)
 
 
 @inlined
@@ -154,6 +171,13 @@ def grab(un, state, c, held):
     held.level = token.level
     retain(state, token)
     take(un, state, c)
+
+
+@inlined
+def grab_later(un, state, c, held):
+    """As :func:`grab`, after work."""
+    un.visible = un.clk
+    grab(un, state, c, held)
 
 
 @inlined
@@ -196,7 +220,8 @@ def closure(un, state, c):
         note(state, Cause.CLOSURE, c, t, gap)
     note_pace(state, Cause.PACE_CLOSURE, c, un.h, t)
     if t > un.h:
-        un.h = t
+        raise_pace(un, state, t)
+    un.visible = un.clk
 
 
 @cold
@@ -212,12 +237,21 @@ def closure_ends(un, state, c):
         note(state, Cause.CLOSURE, c, t, gap)
     note_pace(state, Cause.PACE_CLOSURE, c, un.h, t)
     if t > un.h:
-        un.h = t
+        raise_pace(un, state, t)
+    un.visible = un.clk
 
 
 @inlined
 def room(un, state, c):
-    """0 when a token can be sent on ``c`` now, else the status to return.
+    """0 when a token can be sent on ``c`` now, else the status to return."""
+    return room_after(un, state, c, 0)
+
+
+@inlined
+def room_after(un, state, c, cycles, sends=True):
+    """0 when a token can be sent on ``c`` after ``cycles`` of work, else the status to return.
+
+    Without ``sends`` the slot is only reserved.
 
     A consumer that has ended frees no more slots: tokens that still fit are sent, whatever the
     order in which units run.
@@ -229,8 +263,16 @@ def room(un, state, c):
         ch.pwait = 1
         un.wait_channel = c
         return Status.WAIT_OUTPUT
-    if ch.sent >= ch.grow_at and (not grow_ring(state, ch) or is_full(state)):
-        return Status.NO_SPACE
+    if ch.sent >= ch.look_at:
+        if ch.sent >= ch.grow_at and (not grow_ring(state, ch) or is_full(state)):
+            return Status.NO_SPACE
+        if ch.parks != Parks.NEVER and ch.sent >= ch.cap:
+            # Most that park go on when the slot is freed, and nobody looks at their clocks.
+            old = state.slots[ch.start + ((ch.sent - ch.cap) & ch.mask)]
+            if old.hrel > un.h + 1:
+                clock = un.clk + cycles
+                if ch.parks >= Parks.PROBES or (old.hrel < clock and old.rel <= clock):
+                    return may_go_on(un, state, c, clock, sends)
     return 0
 
 
@@ -245,9 +287,10 @@ def wait_for_slot(un, state, c):
             un.clk = old.rel
             ch.wait_out += gap
             note(state, Cause.SLOT, c, old.rel, gap)
-        note_pace(state, Cause.PACE_SLOT, c, un.h, old.hrel)
         if old.hrel > un.h:
-            un.h = old.hrel
+            note_pace(state, Cause.PACE_SLOT, c, un.h, old.hrel)
+            raise_pace(un, state, old.hrel)
+    un.visible = un.clk
 
 
 @inlined

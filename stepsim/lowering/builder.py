@@ -20,15 +20,17 @@ from stepsim.kernels import (
     Payload,
     PortAccess,
     dram_table,
+    have_producers_park,
 )
 from stepsim.kernels.catalog import UNIT
-from stepsim.kernels.layout import GLOBAL
+from stepsim.kernels.layout import GLOBAL, INFINITY
 from stepsim.kernels.memory import dispatch as memory
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network, TimingParams, UnitSpec
+from stepsim.lowering.parking import parking_of
 from stepsim.lowering.rings import lay_rings
 from stepsim.lowering.rows.function_records import EncodedFunction, encode_function
-from stepsim.lowering.rows.row import element_bits
+from stepsim.lowering.rows.row import element_bits, refused
 from stepsim.lowering.rows.unit_layout import in_order, layout_of
 from stepsim.lowering.source_tokens import SourceTokens
 
@@ -42,13 +44,15 @@ _MAX_VALUE: Final = (1 << 63) - 1
 _MAX_LEVEL: Final = 1000
 _MAX_BUNDLE: Final = 1 << 16
 _MAX_DEPTH: Final = 1 << 40
+_MAX_WORDS: Final = (1 << 31) - 1
 
 
 class ImageBuilder:
     """Collects slots, parameters and selectors while the units of a network are encoded."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, always_park: bool = False) -> None:
         self._network = network
+        self._always_park = always_park
         self._slots: list[tuple[int, ...]] = []
         self.sources = SourceTokens(network, self._token, self._slots)
         self._params: list[int] = []
@@ -122,7 +126,7 @@ class ImageBuilder:
             return (chosen, 1, width, 1, level, 8, Payload.SELECTOR, int(token.get("rd", 0)))
         if "buffer" in token:
             return (self._buffer(spec, token), 0, 0, 0, level, 0, Payload.BUFFER, 0)
-        raise LoweringError(f"{spec.op} '{spec.name}': unknown token {dict(token)}")
+        raise refused(spec, f"unknown token {dict(token)}")
 
     def _buffer(self, spec: UnitSpec, token: Mapping[str, Any]) -> int:
         """A block with header for a buffer given as dims (outermost first) and tiles."""
@@ -147,16 +151,15 @@ class ImageBuilder:
     @staticmethod
     def _check_range(spec: UnitSpec, what: str, value: int, least: int, most: int) -> None:
         if not least <= value <= most:
-            raise LoweringError(
-                f"{spec.op} '{spec.name}': {what} is {value}; expected {least}..{most}"
-            )
+            raise refused(spec, f"{what} is {value}; expected {least}..{most}")
 
     @staticmethod
     def _check_sides(spec: UnitSpec, rows: int, cols: int) -> None:
         if not (0 <= rows <= MAX_TILE_SIDE and 0 <= cols <= MAX_TILE_SIDE):
-            raise LoweringError(
-                f"{spec.op} '{spec.name}': a tile of {rows}x{cols} does not fit; "
-                f"sides up to {MAX_TILE_SIDE} are supported; split the tile"
+            raise refused(
+                spec,
+                f"a tile of {rows}x{cols} does not fit; "
+                f"sides up to {MAX_TILE_SIDE} are supported; split the tile",
             )
 
     def build(self) -> Image:
@@ -182,6 +185,10 @@ class ImageBuilder:
         accesses = _accesses(network, list(port_of))
         bundles = [int(bundle) for bundle in ports["bundle"]]
         table = memory_table(network.timing, bundles, accesses)
+        g = _globals(network, selectors, arena_top, table)
+        parks = parking_of(network.units, len(channels), self._always_park)
+        if parks.any():
+            have_producers_park(units, channels, g, parks)
         params = np.array(self._params or [0], np.int64)
         return Image(
             units=units,
@@ -192,7 +199,7 @@ class ImageBuilder:
             scratch_words=max(self._scratch, 1),
             ports=ports,
             memory_table=table.words,
-            globals=_globals(network, selectors, arena_top, table),
+            globals=g,
             memory_model=network.timing.memory_model,
             unit_names=tuple(s.name for s in network.units),
             unit_ops=tuple(s.op for s in network.units),
@@ -235,15 +242,12 @@ class ImageBuilder:
             expected = row.arity(word)
             if expected is not None and expected != found:
                 break
-        raise LoweringError(f"{spec.op} '{spec.name}': {found} {word}, expected {expected}")
+        raise refused(spec, f"{found} {word}, expected {expected}")
 
     def _refuse_end(self, spec: UnitSpec, role: str, c: int, ends: list[int]) -> NoReturn:
         count = len(ends)
         if not 0 <= c < count:
-            raise LoweringError(
-                f"{spec.op} '{spec.name}': there is no FIFO {c}; the network has {count}, "
-                "numbered from 0"
-            )
+            raise refused(spec, f"there is no FIFO {c}; the network has {count}, numbered from 0")
         other, channel = self._network.units[ends[c]].name, self._network.channels[c].name
         raise LoweringError(
             f"FIFO '{channel}' has two {role}s, '{other}' and '{spec.name}'; "
@@ -268,7 +272,7 @@ class ImageBuilder:
             if kind.port is not None:
                 _bundle(spec)
         except KeyError as error:
-            raise LoweringError(f"{spec.op} '{spec.name}': parameter {error} is missing") from error
+            raise refused(spec, f"parameter {error} is missing") from error
         numbers = self._params
         in0 = len(numbers)
         numbers.extend(spec.inputs)
@@ -290,9 +294,16 @@ class ImageBuilder:
         units = np.zeros(len(encoded), UNIT)
         columns = np.array(encoded, np.int64).reshape(-1, len(_FIELDS)).T
         for name, column in zip(_FIELDS, columns, strict=True):
+            if np.any(column > _MAX_WORDS):
+                raise LoweringError(
+                    f"the program needs {np.max(column):,} words of parameters, at most "
+                    f"{_MAX_WORDS:,} are supported; use fewer operators or shorter lists"
+                )
             units[name] = column
         units["hpos"] = -1
         units["wait_channel"] = -1
+        units["log"] = -1
+        units["watch"] = INFINITY
         for code in sorted(set(columns[_FIELDS.index("kind")].tolist())):
             for word, start in KINDS[code].words.items():
                 if start:
@@ -335,14 +346,11 @@ class ImageBuilder:
 def _bundle(spec: UnitSpec) -> int:
     bundle = int(spec.params["par"])
     if bundle < 1:
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': par_dispatch is {bundle}; expected at least 1 request "
-            "per cycle"
-        )
+        raise refused(spec, f"par_dispatch is {bundle}; expected at least 1 request per cycle")
     if bundle > _MAX_BUNDLE:
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': par_dispatch is {bundle}; at most {_MAX_BUNDLE} requests "
-            "per cycle are supported"
+        raise refused(
+            spec,
+            f"par_dispatch is {bundle}; at most {_MAX_BUNDLE} requests per cycle are supported",
         )
     return bundle
 
@@ -356,6 +364,8 @@ def _globals(network: Network, selectors: int, arena_top: int, table: MemoryTabl
     values["work_mask"] = queue - 1
     values["arena_top"] = arena_top
     values["selectors"] = selectors
+    values["calendar_end"] = len(network.units) + 1
+    values["parked_until"] = INFINITY
     machine_globals(values, network.timing, table)
     return values
 
@@ -407,8 +417,13 @@ def _accesses(network: Network, units: list[int]) -> tuple[PortAccess, ...]:
     return tuple(network.accesses[name] for name in names)
 
 
-def build_image(network: Network) -> Image:
+def build_image(network: Network, *, always_park: bool = False) -> Image:
     """Lay ``network`` out for the engine.
+
+    Parameters
+    ----------
+    always_park : let producers park at full FIFOs also where that moves no clock, so that the paces
+        of units and tokens are exact too.
 
     Raises
     ------
@@ -417,4 +432,4 @@ def build_image(network: Network) -> Image:
         field.
     """
     with without_collection():
-        return ImageBuilder(network).build()
+        return ImageBuilder(network, always_park).build()

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels import INFINITY
+from stepsim.kernels import INFINITY, set_looks
 from stepsim.lowering.image import Image
 
 _FIRST_RING: Final = 16
@@ -29,6 +29,7 @@ def lay_rings(channels: NDArray[np.void], depths: Sequence[int | None], first: i
     channels["mask"] = sizes - 1
     channels["cap"] = [INFINITY if depth is None else depth for depth in depths]
     channels["grow_at"] = np.where(sizes >= channels["cap"], INFINITY, sizes)
+    set_looks(channels)
     return int(ends[-1]) if len(depths) else first
 
 

@@ -1,4 +1,4 @@
-"""What computes a run beside its program and machine: timing model, plugins and versions."""
+"""What determines a run besides its program and machine: timing model, plugins and versions."""
 
 from __future__ import annotations
 

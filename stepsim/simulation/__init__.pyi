@@ -50,6 +50,7 @@ from stepsim.simulation.recording.record import (
     record_of as record_of,
 )
 from stepsim.simulation.running.batches import ManyRuns as ManyRuns, run_all as run_all
+from stepsim.simulation.running.compile_ahead import compile_ahead as compile_ahead
 from stepsim.simulation.running.depth_runs import DepthRuns as DepthRuns, run_depths as run_depths
 from stepsim.simulation.running.image_run import ImageRun as ImageRun, run_image as run_image
 from stepsim.simulation.running.limits import check_limits as check_limits
@@ -60,5 +61,4 @@ from stepsim.simulation.running.lone_access import (
 from stepsim.simulation.running.warm_up import (
     engine_in_use as engine_in_use,
     ensure_compiled as ensure_compiled,
-    warm_up_recorded as warm_up_recorded,
 )

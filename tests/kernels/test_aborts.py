@@ -118,7 +118,7 @@ CASES = [
          (2, 3), COUNTED),
     Case("GeneralScan, no count", "GeneralScan", [tiles(1, 1), numbers(1)], Abort.ONE_INPUT_CLOSED,
          ("in1", "in0"), COUNTED),
-    Case("GeneralScan, count that is none", "GeneralScan", [tiles(1), chosen([0])], Abort.PAYLOAD,
+    Case("GeneralScan, invalid count", "GeneralScan", [tiles(1), chosen([0])], Abort.PAYLOAD,
          (SELECTOR, TILE), COUNTED, followed=False),
     Case("GeneralScan, levels", "GeneralScan", [tiles(2), tiles(1)], Abort.LEVELS_DIFFER, (2, 1),
          TWO_STREAMS),

@@ -185,6 +185,26 @@ def test_what_another_user_stored_is_not_loaded(
     assert "belongs to user 4242; compiling it anew" in caplog.text
 
 
+@needs_compiler
+@pytest.mark.skipif(os.name != "posix", reason="files have no modes here")
+@pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
+def test_what_others_may_write_is_not_loaded(
+    folder: Path, caplog: pytest.LogCaptureFixture, mode: int
+) -> None:
+    umask = os.umask(0)
+    try:
+        fresh_entry()
+    finally:
+        os.umask(umask)
+    assert stored(folder).stat().st_mode & 0o777 == 0o644
+    assert is_loaded(fresh_entry())
+    stored(folder).chmod(mode)
+    assert not is_stored()
+    assert not is_loaded(fresh_entry())
+    assert f"may be written by other users (mode {mode:04o}); compiling it anew" in caplog.text
+    assert is_loaded(fresh_entry())
+
+
 def _is_refused(function: Any, layouts: tuple[Any, ...], caplog: Any) -> bool:
     """Whether a load is refused with one warning, before anything of the file is loaded."""
     caplog.clear()

@@ -102,7 +102,8 @@ def _scan(un: Any, state: Any, its: Any) -> tuple[int, int, int, int]:
             token = state.slots[ch.start + (ch.removed & ch.mask)]
             if token.stamp < first:
                 first, chosen = int(token.stamp), i
-            settled_at = max(settled_at, int(token.pub))
+            # Below 0 the release time is a mark: the producer parked.
+            settled_at = max(settled_at, int(token.pub), -int(token.hrel))
         elif ch.closed:
             settled_at = max(settled_at, int(ch.hclose) + 1 - int(state.globals[0].slack))
         else:

@@ -61,7 +61,8 @@ def assert_truthful(image: Image, run: Execution, record: Record) -> None:
     assert (found == channels["wait_out"]).all()
     # Choices book a wait on the FIFO that they take from, and waits before the first firing and at
     # the end are booked on the unit: waits for input agree by unit.
-    chosen = np.isin(waits["cause"], (Cause.TOKEN, Cause.CLOSURE, Cause.DECISION))
+    by_input = (Cause.TOKEN, Cause.CLOSURE, Cause.DECISION, Cause.MARK)
+    chosen = np.isin(waits["cause"], by_input)
     found = np.bincount(waits["unit"][chosen], lengths[chosen], len(units)).astype(np.int64)
     booked = units["before"] + units["after"]
     np.add.at(booked, channels["consumer"], channels["wait_in"])
@@ -84,6 +85,10 @@ def assert_truthful(image: Image, run: Execution, record: Record) -> None:
             case Cause.DECISION:
                 assert channels["consumer"][fifo] == wait["unit"]
                 assert end in slots["pub"]
+            case Cause.MARK:
+                # The clock of the producer comes to the mark by a wait or by work.
+                assert channels["consumer"][fifo] == wait["unit"]
+                assert end - 1 <= units["clk"][channels["producer"][fifo]]
             case Cause.CLOSURE:
                 assert channels["consumer"][fifo] == wait["unit"]
                 assert channels["closed"][fifo] == 1

@@ -77,6 +77,15 @@ def test_names_are_unique() -> None:
     assert refused(b.network()) == "two units are named 'same'; names must be unique"
 
 
+def test_parameters_that_records_cannot_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepsim.lowering.builder._MAX_WORDS", 5)
+    assert re.fullmatch(
+        r"the program needs \d+ words of parameters, at most 5 are supported; use fewer operators "
+        "or shorter lists",
+        refused(load_store()),
+    )
+
+
 def test_unknown_operator() -> None:
     assert refused(one_unit("Matmul")) == "unit 'u': unknown operator 'Matmul'"
 

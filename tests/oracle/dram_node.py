@@ -253,4 +253,5 @@ def dram_access(u: Unit, named: int) -> Steps:
     u.clk = max(u.clk, port.done)
     port.done = None
     u.h = u.clk
+    u.note()
     u.account.memory += u.clk - start

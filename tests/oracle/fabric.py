@@ -10,6 +10,7 @@ own work took no time). A token carries its stamp and ``pub``, the pace at which
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -68,6 +69,29 @@ class Channel:
     taken: list[int] = field(default_factory=list)
     closed_at_pace: int | None = None
     consumer_gone: bool = False
+    consumer: Unit | None = None
+    # By number of the token: the clock at which its producer parked, where a PROBE looks at it.
+    marks: dict[int, int] = field(default_factory=dict)
+    # The clock at which an EagerMerge first waited for this token, the FIFO being empty.
+    looked: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def mark(self) -> int:
+        """The mark of the head; 0 without one."""
+        return self.marks.get(self.removed, 0)
+
+    @property
+    def found_from(self) -> int:
+        """The pace from which a unit that spins finds the head."""
+        return max(self.first.pub, self.mark + 1) if self.mark else self.first.pub
+
+    @property
+    def probed(self) -> bool:
+        """Whether the consumer looks at this channel with PROBE."""
+        user = self.consumer
+        if user is None:
+            return False
+        return user.op == "EagerMerge" or (user.op == "Reassemble" and self is not user.ins[-1])
 
     @property
     def sent(self) -> int:
@@ -133,6 +157,13 @@ class Unit:
     chosen: int | None = None
     # Memory operators only: the port at the memory node.
     port: Any = None
+    # Both clocks after each primitive; both only grow.
+    pairs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
+    # The channel whose head the unit waits for, in HEAD, TAKE or PROBE.
+    stands_at: list[Channel] = field(default_factory=list)
+    # While the unit is parked: the pace at which it goes on at the latest; then that it has come.
+    parked_until: int | None = None
+    released: bool = False
 
     # -- clocks ---------------------------------------------------------------------------
 
@@ -144,6 +175,20 @@ class Unit:
 
     def _pace(self, t: int) -> None:
         self.h = max(self.h, t)
+
+    def note(self) -> None:
+        """Write both clocks down: a primitive has ended."""
+        if self.pairs[-1] != (self.clk, self.h):
+            self.pairs.append((self.clk, self.h))
+
+    def reach(self, clock: int) -> int | None:
+        """The pace at which the clock of this unit reaches ``clock``; None: not yet."""
+        at = bisect_left(self.pairs, clock, key=lambda pair: pair[0])
+        if at == len(self.pairs):
+            return None
+        if at == 0:
+            return self.pairs[0][1]
+        return min(self.pairs[at][1], max(self.pairs[at - 1][1], clock))
 
     def _flush_close(self) -> None:
         """The unit goes on after a CLOSED: that wait was not the end of the unit."""
@@ -170,11 +215,15 @@ class Unit:
         self._flush_close()
         self.account.busy += self._up(t)
 
-    def up_input(self, t: int, channel: Channel) -> None:
-        """``up(t)`` of a PROBE user: both clocks reach the pace at which the spin ends."""
+    def up_input(self, t: int, channel: Channel, pace: int | None = None) -> None:
+        """``up(t)`` of a PROBE user: both clocks reach the pace at which the spin ends.
+
+        ``pace`` is where the pace goes if that is earlier.
+        """
         self._flush_close()
         self._charge_input(channel.name, self._up(t))
-        self._pace(t)
+        self._pace(t if pace is None else pace)
+        self.note()
 
     # -- EMIT, RESERVE ----------------------------------------------------------------------
 
@@ -183,6 +232,7 @@ class Unit:
         self._flush_close()
         needed = channel.slot_needed()
         if needed is None:
+            self.note()
             return
         while channel.removed <= needed:
             if channel.consumer_gone:
@@ -191,17 +241,54 @@ class Unit:
                     "returned; make the stream shapes of producer and consumer agree"
                 )
             yield lambda: channel.removed > needed or channel.consumer_gone
+        resumed = yield from self._park(channel, needed)
         moved = self._up(channel.rel[needed])
         if moved:
             out = self.account.wait_out
             out[channel.name] = out.get(channel.name, 0) + moved
-        self._pace(channel.hrel[needed])
+        self._pace(max(channel.hrel[needed], resumed))
+        self.note()
+
+    def _park(self, channel: Channel, needed: int) -> Generator[Predicate, None, int]:
+        """Wait as a producer does that has found no slot at its pace; the pace at which it goes on.
+
+        The first of: the clock of the consumer reaches that of this unit; the consumer waits for
+        this empty FIFO; the pace reaches the clock; the consumer has returned.
+        """
+        freed, consumer, clock = channel.hrel[needed], channel.consumer, self.clk
+        if freed <= self.h + 1 or consumer is None:
+            return 0
+
+        def events() -> list[int]:
+            stood = channel.looked.get(channel.sent, clock)
+            if stood < clock:
+                return [max(clock, freed)]  # a merge spins up to the clock that it heard of
+            reached = consumer.reach(clock)
+            found = [] if reached is None else [reached]
+            if channel in consumer.stands_at and channel.empty:
+                merges = consumer.op == "EagerMerge"
+                found.append(max(consumer.h, clock) if merges else consumer.h)
+            if channel.consumer_gone and reached is None:  # it returned before its clock was there
+                found.append(freed)
+            if self.released:
+                found.append(max(clock, freed))
+            return found
+
+        self.parked_until, self.released = max(clock, freed), False
+        while not events():
+            yield lambda: bool(events())
+        resumed = min(*events(), self.parked_until)
+        self.parked_until = None
+        return resumed
 
     def emit(self, channel: Channel, payload: Payload, level: int, t: int | None = None) -> Steps:
         """EMIT with requested time ``t`` (default: the clock before any wait for a slot)."""
         requested = self.clk if t is None else t
+        came, needed, pace = self.clk, channel.slot_needed(), self.h
         yield from self.reserve(channel)
         stamp = max(requested, self.clk + 1)
+        if needed is not None and channel.hrel[needed] > pace + 1 and channel.probed:
+            channel.marks[channel.sent] = came
         channel.tokens.append(Token(stamp, level, payload, self.h + 1))
 
     # -- HEAD, TAKE, PROBE -------------------------------------------------------------------
@@ -209,14 +296,18 @@ class Unit:
     def head(self, channel: Channel) -> Generator[Predicate, None, Token | _Closed]:
         """HEAD: wait for a token or the closure of the channel and move both clocks."""
         while channel.empty and not channel.drained:
+            self.stands_at = [channel]
             yield lambda: not channel.empty or channel.drained
+        self.stands_at = []
         if channel.empty:
             self._see_closed(channel)
+            self.note()
             return CLOSED
         self._flush_close()
         token = channel.first
         self._charge_input(channel.name, self._up(token.stamp))
         self._pace(token.pub)
+        self.note()
         self.awaited.discard(channel.name)
         return token
 

@@ -20,6 +20,8 @@ Result = tuple[int, Payload]
 def _value(x: Payload) -> int:
     if "value" not in x:
         raise Abort(f"a tile with content was expected, found {x}; feed an integer stream")
+    if list(x["tile"][:2]) != [1, 1]:
+        raise Abort(f"an integer was expected, found a tile of {x['tile'][:2]}")
     return int(x["value"])
 
 

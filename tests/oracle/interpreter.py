@@ -110,6 +110,8 @@ def _build(network: Network) -> tuple[list[Unit], list[Channel], MemoryNode | Dr
             else:
                 unit.port = node.attach(spec.op)
         units.append(unit)
+        for channel in unit.ins:
+            channel.consumer = unit
     return units, channels, node
 
 
@@ -176,9 +178,17 @@ def interpret(
             for index, unit in enumerate(units)
             if unit.deciding and (pace := decision_pace(unit)) is not None
         ]
+        waiting += [
+            (unit.parked_until, index)
+            for index, unit in enumerate(units)
+            if unit.parked_until is not None
+        ]
         pace, index = min(waiting, default=(None, 0))
         if pace is not None and (pace < node.clk or not node.pending):
             merge = units[index]
+            if merge.parked_until is not None:
+                merge.released = True
+                continue
             merge.chosen = decision(merge, pace)
             merge.up_input(pace, merge.ins[merge.chosen])
         elif node.pending:

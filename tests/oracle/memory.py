@@ -132,6 +132,7 @@ def access(u: Unit, n: int, named: int = 0) -> Steps:
         u.clk = max(u.clk, stamp)
     port.responses.clear()
     u.h = u.clk
+    u.note()
     u.account.memory += u.clk - start
 
 

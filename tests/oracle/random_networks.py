@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hypothesis import reject, strategies as st
+from hypothesis import assume, reject, strategies as st
 
 from stepsim.lowering.network import Network, UnitSpec
 from tests.oracle.interpreter import OracleResult, TooLong, interpret
@@ -14,12 +15,22 @@ from tests.oracle.payloads import integer
 from tests.oracle.random_grower import Grower
 from tests.oracle.random_merges import ALL_RULES, detour, eager_merge, split_and_join
 from tests.oracle.random_ops import (
+    Rule,
+    accum,
+    binary_map,
+    binary_map_accum,
     broadcast,
     bufferize,
+    flatten,
     nest,
     parallelize,
     partition,
+    promote,
     reassemble,
+    repeat_static,
+    scan,
+    streamify,
+    unary_map,
     zip_,
 )
 from tests.oracle.random_records import (
@@ -39,10 +50,16 @@ __all__ = [
     "random_networks",
     "routed_networks",
     "scan_networks",
+    "straight_networks",
     "without_deadlock",
 ]
 
 _ROUTES = [partition, reassemble, split_and_join, eager_merge, broadcast, nest, parallelize]
+
+_STRAIGHT: list[Rule] = [
+    unary_map, binary_map, binary_map_accum, zip_, accum, scan, repeat_static, flatten, promote,
+    bufferize, broadcast, streamify,
+]  # fmt: skip
 
 
 def _sink(g: Grower, w: Wire) -> None:
@@ -92,16 +109,16 @@ def _followed(network: Network) -> OracleResult:
         reject()
 
 
-def _grow(g: Grower, max_steps: int) -> Network:
+def _grow(g: Grower, max_steps: int, rules: Mapping[str, Sequence[Rule]] = ALL_RULES) -> Network:
     """Some sources, some operators, a sink for what is left open, units in any order."""
     for _ in range(g.integer(1, 3)):
         g.start()
     for _ in range(g.integer(0, max_steps)):
-        wire = g.choose([w for w in g.open if ALL_RULES[w.kind]])
+        wire = g.choose([w for w in g.open if rules[w.kind]])
         if wire is None:
             break
         # A rule may find the wire unfit; a few tries keep the networks from staying small.
-        any(g.pick(ALL_RULES[wire.kind])(g, wire) for _ in range(4))
+        any(g.pick(list(rules[wire.kind]))(g, wire) for _ in range(4))
     for wire in list(g.open):
         _sink(g, wire)
     network = g.network()
@@ -120,6 +137,15 @@ def random_networks(draw: Draw, max_steps: int = 10, max_slack: int = 2) -> Netw
     FIFOs that are too shallow for paths that part and meet again are made unbounded.
     """
     return without_deadlock(_grow(Grower(draw, draw(timings(max_slack))), max_steps))
+
+
+@st.composite
+def straight_networks(draw: Draw, max_steps: int = 10) -> Network:
+    """Networks of operators that have sent their last token when they take nothing more."""
+    rules = {kind: [r for r in every if r in _STRAIGHT] for kind, every in ALL_RULES.items()}
+    network = _grow(Grower(draw, draw(timings(2))), max_steps, rules)
+    assume(not {spec.op for spec in network.units} & {"BypassLoad", "Counter"})
+    return without_deadlock(network)
 
 
 @st.composite

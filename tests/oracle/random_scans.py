@@ -117,6 +117,10 @@ def accum_buffer(g: Grower, w: Wire) -> bool:
     return bool(outs)
 
 
+_MOST_FLAGS = 12
+"""More of them are refused where the image lists all sets."""
+
+
 def _width(w: Wire) -> int | None:
     widths = {payload["width"] for payload in w.payloads}
     return widths.pop() if len(widths) == 1 and w.exact else None
@@ -129,7 +133,7 @@ def _map(g: Grower, name: str, width: int) -> dict[str, Any]:
 def selector_logic(g: Grower, w: Wire) -> bool:
     """Not of a selector, or two selectors in one."""
     width = _width(w)
-    if width is None:
+    if width is None or width > _MOST_FLAGS:
         return False
     others = [v for v in g.open if v is not w and v.kind == "selector" and v.levels == w.levels]
     other = g.choose([v for v in others if _width(v) == width])
@@ -142,7 +146,7 @@ def selector_logic(g: Grower, w: Wire) -> bool:
 def selector_number(g: Grower, w: Wire) -> bool:
     """A number of a selector."""
     width = _width(w)
-    if width is None:
+    if width is None or width > _MOST_FLAGS:
         return False
     hot = all(len(payload["selector"]) == 1 for payload in w.payloads)
     name = "SelectToScalar" if hot and g.flag() else "MultiHotToInteger"

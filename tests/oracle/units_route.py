@@ -54,8 +54,14 @@ def reassemble(u: Unit) -> Steps:
         if not targets or targets[-1] >= len(data) or targets[-1] >= len(u.p["switch"]):
             raise Abort(f"unit {u.name}: selector {targets} must name 1..{len(data)} inputs")
         heads = yield from _arrivals(u, [data[i] for i in targets])
-        latest = max(range(len(targets)), key=lambda j: (heads[j].pub, -j))
-        u.up_input(heads[latest].pub, data[targets[latest]])
+        # Marks are compared with the clock at which the unit began to look.
+        marks = [data[i].mark for i in targets]
+        found = [
+            max(x.pub, mark + 1 if mark > u.clk else 0)
+            for x, mark in zip(heads, marks, strict=True)
+        ]
+        latest = max(range(len(targets)), key=lambda j: (found[j], -j))
+        u.up_input(found[latest], data[targets[latest]], pace=max(x.pub for x in heads))
         arrival = {i: head.stamp for i, head in zip(targets, heads, strict=True)}
         order = sorted(targets, key=lambda i: (arrival[i], i))
         for v in order:
@@ -87,8 +93,10 @@ def _arrivals(u: Unit, channels: list[Channel]) -> Steps:
         for channel, found in zip(channels, seen, strict=True):
             if found is CLOSED:
                 raise Abort(f"unit {u.name}: selected input {channel.name} has ended")
+        u.stands_at = []
         if all(isinstance(found, Token) for found in seen):
             return seen
+        u.stands_at = [c for c, found in zip(channels, seen, strict=True) if found is None]
         yield (
             lambda: (
                 any(channel.drained for channel in channels)
@@ -99,12 +107,12 @@ def _arrivals(u: Unit, channels: list[Channel]) -> Steps:
 
 def decision_pace(u: Unit) -> int | None:
     """The pace at which a waiting EagerMerge decides, given what its inputs hold now."""
-    heads = [token for c in u.ins if isinstance(token := u.probe(c), Token)]
+    heads = [c for c in u.ins if not c.empty]
     if not heads:
         return None
-    t = max(u.clk, min(head.stamp for head in heads))
+    t = max(u.clk, min(c.first.stamp for c in heads))
     if all(u.probe(c) is not None for c in u.ins):
-        published = [head.pub for head in heads]
+        published = [c.found_from for c in heads]
         published += [u.closure_pace(c) for c in u.ins if c.drained]
         t = min(t, max(published))
     return max(u.h, t)
@@ -112,9 +120,9 @@ def decision_pace(u: Unit) -> int | None:
 
 def decision(u: Unit, t: int) -> int:
     """The input that a merge deciding at pace ``t`` serves: smallest (stamp, index)."""
-    return min((c.first.stamp, i) for i, c in enumerate(u.ins) if not c.empty and c.first.pub <= t)[
-        1
-    ]
+    return min(
+        (c.first.stamp, i) for i, c in enumerate(u.ins) if not c.empty and c.found_from <= t
+    )[1]
 
 
 def eager_merge(u: Unit) -> Steps:
@@ -122,6 +130,9 @@ def eager_merge(u: Unit) -> Steps:
     b = u.p["rank"]
     while True:
         u.deciding, u.chosen = True, None
+        for channel in u.ins:
+            if channel.empty:
+                channel.looked.setdefault(channel.sent, u.clk)
         yield lambda: u.chosen is not None or all(c.drained for c in u.ins)
         u.deciding = False
         if u.chosen is None:

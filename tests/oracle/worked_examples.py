@@ -6,12 +6,12 @@ Channels are unbounded unless an example says otherwise. Each example runs on an
 
 from __future__ import annotations
 
-from stepsim.lowering.network import TimingParams
+from stepsim.lowering.network import Network, TimingParams
 from tests.oracle.build import NetBuilder
 from tests.oracle.example import Example, payload_tokens, tile_tokens
 from tests.oracle.payloads import selector, tile
 
-__all__ = ["OPERATOR_EXAMPLES"]
+__all__ = ["OPERATOR_EXAMPLES", "freed_by_a_failure", "parked_producer"]
 
 _BF16 = [16, 16, 2, 0]
 
@@ -276,6 +276,54 @@ def buffer_pipeline(
     )
 
 
+def parked_producer() -> Example:
+    """A producer that finds its FIFO full at its pace sleeps with its work in its clock (7.7)."""
+    b = NetBuilder(TimingParams(hbm_channels=8), capacity=1)
+    chosen = {"selectors": [[0, 1], [1], [0, 1], [0, 1]], "width": 2, "levels": [0, 0, 0, 1]}
+    b.unit("load", "OffChipLoad", [], ["a"], tile=[2, 32], view=[4], par=2, bpe=2)
+    b.unit("to", "SelectGen", [], ["s"], **chosen)
+    b.unit("from", "SelectGen", [], ["t"], **chosen)
+    b.unit("split", "Partition", ["a", "s"], ["x", "y"], rank=0, switch=[1, 1], wb=False)
+    b.unit("silu", "UnaryMap", ["y"], ["z"], fn="Silu", bw=1, wb=False)
+    b.unit("join", "Reassemble", ["x", "z", "t"], ["out"], rank=0, switch=[1, 1], wb=False)
+    b.unit("store", "OffChipStore", ["out"], [], tile=[2, 32], par=2)
+    return Example(
+        "a producer that parks",
+        b.network(),
+        stamps={
+            "a": [20, 39, 58, 541], "x": [24, 541, 1055], "y": [24, 538, 1052, 1566],
+            "z": [537, 1051, 1565, 2079], "out": [26, 539, 1053, 1074, 1567, 2080, 2101],
+        },
+        pubs={
+            "a": [20, 39, 58, 77], "x": [21, 59, 1055], "y": [21, 40, 59, 1055],
+            "z": [22, 41, 60, 1095], "out": [23, 47, 560, 1074, 1095, 1588, 2101],
+        },
+        final_clock={"load": 540, "split": 1565, "silu": 2078, "join": 2100, "store": 2120},
+        cycles=2123,
+    )  # fmt: skip
+
+
+def freed_by_a_failure() -> Network:
+    """The consumer of a parked producer fails; its clock had reached that of the producer."""
+    b = NetBuilder(TimingParams(onchip_bytes_per_cycle=64), capacity=4)
+    for channel in ("held", "appended"):
+        b.channel(channel, 1)
+    rows = [[4, 16, 2, 0, 1]] * 7
+    added = [[1, 16, 2, 0, valid] for valid in (0, 1, 0, 0, 0, 1, 0)]
+    for name, tiles, levels in (
+        ("held", rows, [2, 0, 0, 1, 0, 0, 1]), ("added", added, [2, 0, 0, 0, 0, 1, 3]),
+    ):  # fmt: skip
+        tokens = [{"tile": t, "level": level} for t, level in zip(tiles, levels, strict=True)]
+        b.unit(f"source of {name}", "Gen", [], [name], tokens=tokens)
+    b.unit("append", "BinaryMap", ["held", "added"], ["appended"], fn=["RowWiseAppend"], bw=16,
+           wb=True)  # fmt: skip
+    late = [{"tile": [1, 1, 8, 0, 1], "value": 7, "level": 0}]
+    b.unit("late", "Paced", [], ["late"], tokens=late, times=[0], tail=60)
+    b.unit("both", "Zip", ["appended", "late"], ["pairs"])
+    b.unit("sink", "Consumer", ["pairs"], [])
+    return b.network()
+
+
 OPERATOR_EXAMPLES = [
     back_pressure(1, [1, 3, 5, 7, 9, 11]),
     back_pressure(2, [1, 1, 3, 3, 5, 5]),
@@ -297,6 +345,7 @@ OPERATOR_EXAMPLES = [
     bufferize([0, 1, 2], 4, [2, 3, 4]),
     bufferize([0, 0, 0], 4, [2, 3, 4]),
     partition(),
+    parked_producer(),
     buffer_pipeline(
         "O1", (2, 1, 2), 2, 1, [4, 10], [5, 6, 7, 8, 11, 12, 13, 14], [9, 15]
     ),

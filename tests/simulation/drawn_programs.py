@@ -20,7 +20,9 @@ from stepsim.graph.types import Buffer, MultiHot, Tile, TupleType
 from tests.simulation.drawn_scans import SCAN_STEPS
 from tests.simulation.grower import Grower, even_tiles, is_address, load
 
-__all__ = ["STEPS", "drawn_programs"]
+__all__ = ["STEPS", "Step", "drawn_programs", "grown"]
+
+Step = Callable[[Grower], None]
 
 
 def _load(g: Grower) -> None:
@@ -602,7 +604,7 @@ def _feedback(g: Grower) -> None:
     g.add(out)
 
 
-STEPS: tuple[Callable[[Grower], None], ...] = (
+STEPS: tuple[Step, ...] = (
     _load, _other_load, _addresses, _numbers, _ragged, _selector, _routing, _pair, _merge, _mixed,
     _change_pair, _change_pair, _partition, _partition, _gather, _merge_parts, _deal, _flatten,
     _reshape, _levels, _expand, _repeats, _repeats, _take_last, _collect, _collect, _shuffle,
@@ -614,19 +616,23 @@ STEPS: tuple[Callable[[Grower], None], ...] = (
 
 
 @hs.composite
-def drawn_programs(draw: Callable[[Any], Any], steps: int = 16) -> Program:
-    """Programs of up to ``steps`` steps on a load."""
-    return grown(lambda low, high: draw(hs.integers(low, high)), steps)
+def drawn_programs(
+    draw: Callable[[Any], Any], steps: int = 16, choices: Sequence[Step] = STEPS
+) -> Program:
+    """Programs of up to ``steps`` of the ``choices`` on a load."""
+    return grown(lambda low, high: draw(hs.integers(low, high)), steps, choices)
 
 
-def grown(integer: Callable[[int, int], int], steps: int) -> Program:
+def grown(
+    integer: Callable[[int, int], int], steps: int, choices: Sequence[Step] = STEPS
+) -> Program:
     """A program of some steps on a load, with numbers from ``integer(low, high)``."""
     g = Grower(integer)
     with Program("drawn", compute_bw=4) as p:
         _load(g)
         for _ in range(g.integer(1, steps)):
             try:
-                g.pick(STEPS)(g)
+                g.pick(choices)(g)
             except (StepError, ValueError):
                 continue
         for op in list(p.operators):

@@ -123,6 +123,7 @@ def test_tensors_are_moved_within_the_dram_only() -> None:
     assert set(ends) == {prepared.address_map.capacity}
 
 
+@pytest.mark.slow  # compiles the engine of that memory
 def test_bases_that_are_the_design_of_a_machine_stay_unless_asked_for() -> None:
     assert "hbm.bases" not in st.ensemble(copies(), "hdl-arbiter", runs=1).bounds
     bounds = {"hbm.bases": 2, "fifo.depth": 0}

@@ -9,7 +9,7 @@ import pytest
 
 import stepsim as st
 from stepsim import Stream, fn
-from stepsim.graph.functions import Function
+from stepsim.graph.functions.function import Function
 from stepsim.kernels.layout import MAX_TILE_SIDE, Abort
 from stepsim.simulation.outcome.abort_reasons import abort_reason
 

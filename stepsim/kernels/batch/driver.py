@@ -11,18 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.kernels.batch.layout import BATCH, TOTALS, UNIT_TOTALS, Batch
+from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.driver import (
     PAUSE_STEPS,
     Execution,
     ImageArrays,
     Working,
     executed,
+    keep_more_paces,
     records,
+    set_looks,
     with_more_slots,
     working,
 )
 from stepsim.kernels.engines import engine_of
-from stepsim.kernels.layout import CHANNEL, INFINITY, RunState
+from stepsim.kernels.layout import CHANNEL, GLOBAL, INFINITY, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ def execute_batch(
     control.runs, control.fixed = runs, work.fixed
     control.every, control.wants_units = int(every), int(into.units.size > 0)
     clock = _Clock(into)
-    timed_out = -1
+    timed_out, asked = -1, 0
     run = engine_of(image.memory_model)
     run.make_ready()  # before the clock starts
     while control.run < runs and not cancelled():
@@ -140,7 +143,31 @@ def execute_batch(
                 _next(control)
             else:
                 batch = batch._replace(words=work.words)
+        elif ended is RunState.NO_PACES:
+            # What is asked for was not kept: begin again, and keep it.
+            try:
+                paces = keep_more_paces(*_beginning(batch, work), asked + 1)
+            except Exception as error:
+                on_error(at, error)
+                _next(control)
+                continue
+            asked += 1
+            work = work._replace(state=work.state._replace(paces=paces))
+            control.begun = 0
+            clock.begin_again(at)
     return into
+
+
+def _beginning(batch: Batch, work: Working) -> tuple[Any, Any, Any]:
+    """The units, FIFOs and globals that every run begins with."""
+    units = GLOBAL.itemsize // 8
+    channels = units + work.state.units.nbytes // 8
+    end = channels + work.state.channels.nbytes // 8
+    image = batch.image
+    return (
+        image[units:channels].view(UNIT), image[channels:end].view(CHANNEL),
+        image[:units].view(GLOBAL),
+    )  # fmt: skip
 
 
 def _depth_setter(
@@ -158,6 +185,7 @@ def _depth_setter(
         row = depths[run]
         channels["cap"] = row
         channels["grow_at"] = np.where((rings >= row) & ~kept, INFINITY, rings)
+        set_looks(channels)
 
     return write
 
@@ -174,6 +202,10 @@ class _Clock:
         self._effort = into.totals["effort"]
         self._paid = np.zeros(len(into.totals), np.int64)  # effort that earlier calls made
         self.seconds = into.wall_seconds
+
+    def begin_again(self, run: int) -> None:
+        """A run is made from its start once more."""
+        self._paid[run] = 0
 
     def share(self, first: int, last: int, seconds: float) -> None:
         """A call took so long, in which these runs were made or went on."""

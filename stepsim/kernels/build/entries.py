@@ -10,8 +10,9 @@ into memory, compared with its digest, and loaded from there::
     digest     32 bytes, SHA-256 of form and payload
     payload    the object
 
-The digest guards against damage. It does not guard against someone who may write to the folder:
-machine code is as powerful as a program.
+The digest guards against damage. It does not guard against someone who may write to a file:
+machine code is as powerful as a program. Files of other users, or that other users may write, are
+not loaded.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ _WRITING_SECONDS: Final = 20.0
 """After which a file of a few MB that nobody writes to is one that nobody will write to. It takes
 longer to compile the engine, so that a process that is started in place of a killed one finds what
 that one left."""
+
+_MODE: Final = 0o644
+"""Others may read a file and not write it, whatever the umask allows."""
+_OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 _MAGIC: Final = b"stepsim compiled code 2\n"
 _HEADER: Final = struct.Struct(f">{len(_MAGIC)}s32s8sQ32s")
@@ -109,6 +114,7 @@ class EntryFiles:
             path.unlink(missing_ok=True)
         # Not flushed to the disk: what a power cut tears is noticed.
         with replacing(path) as (temporary,):
+            temporary.touch(_MODE, exist_ok=False)  # before others could open it for writing
             temporary.write_bytes(_header(digest, code) + code.binary)
         self._remove_torn()
         return path
@@ -163,8 +169,12 @@ def _code(path: Path, key: bytes | None, of_anyone: bool) -> Code:
         if not stat.S_ISREG(status.st_mode):
             raise UnusableError(f"{path.name} is not a regular file")
         # What the superuser stored for all is good: who can write as root needs no cache for that.
-        if not of_anyone and hasattr(os, "geteuid") and status.st_uid not in (os.geteuid(), 0):
-            raise UnusableError(f"{path.name} belongs to user {status.st_uid}")
+        if not of_anyone and hasattr(os, "geteuid"):
+            if status.st_uid not in (os.geteuid(), 0):
+                raise UnusableError(f"{path.name} belongs to user {status.st_uid}")
+            if status.st_mode & _OF_OTHERS:
+                mode = stat.S_IMODE(status.st_mode)
+                raise UnusableError(f"{path.name} may be written by other users (mode {mode:04o})")
         with os.fdopen(handle, "rb", closefd=False) as file:
             head = file.read(_HEADER.size)
             if len(head) < _HEADER.size:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from stepsim.compilation import compiling
 from stepsim.errors import LoweringError
 from stepsim.kernels.build.cache_key import (
     BUILT,
@@ -72,11 +73,13 @@ class EntryPoint:
     Attributes
     ----------
     py_func : the function.
+    what : what it is for, as in "engine of recorded runs".
     origin : where its code is from, None before it is loaded.
     """
 
-    def __init__(self, function: Callable[..., Any], layouts: tuple[Any, ...]) -> None:
+    def __init__(self, function: Callable[..., Any], layouts: tuple[Any, ...], what: str) -> None:
         self.py_func = function
+        self.what = what
         self.origin: Origin | None = None
         self._layouts = layouts
         self._fields = tuple(
@@ -193,7 +196,9 @@ class EntryPoint:
     def _compiled(self) -> Origin:
         from stepsim.kernels.build.compiling import compiled
 
-        made = compiled(self.py_func, self._layouts)
+        _log.info("compiling the %s; later processes load it", self.what)
+        with compiling(self.what):
+            made = compiled(self.py_func, self._layouts)
         code = in_best_form(made.binary) if made.is_portable else Code("object", made.binary)
         try:
             self._code = loaded(code)
@@ -309,10 +314,11 @@ def _reason(error: BaseException) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-def cached_entry(function: Callable[..., Any], *layouts: Any) -> EntryPoint:
+def cached_entry(function: Callable[..., Any], *layouts: Any, what: str = "engine") -> EntryPoint:
     """An entry point of the engine, compiled when it is first needed and kept on disk.
 
     Args:
         layouts: for each argument the named tuple of arrays with their dtypes in place of them.
+        what: what it is for.
     """
-    return EntryPoint(function, layouts)
+    return EntryPoint(function, layouts, what)

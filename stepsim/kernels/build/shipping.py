@@ -1,8 +1,7 @@
 """Compile the engine for a wheel: once for each level of processors of this kind of machine.
 
-``python -m stepsim.kernels.build.shipping FOLDER`` writes a file for every entry point and level:
-the engine, that of runs that are recorded, the retiming of such a run, the DRAM alone, and the
-hardware level.
+``python -m stepsim.kernels.build.shipping FOLDER`` writes a file for every level and every entry
+point of :data:`stepsim.kernels.all_engines.ENGINES`.
 """
 
 from __future__ import annotations
@@ -14,13 +13,9 @@ import tempfile
 from pathlib import Path
 
 from stepsim.errors import UserCodeError
+from stepsim.kernels.all_engines import ENGINES
 from stepsim.kernels.build.cache_key import COMPILED_GROUPS
 from stepsim.kernels.build.processors import LEVELS
-from stepsim.kernels.dram.traffic import run_traffic
-from stepsim.kernels.engine import run
-from stepsim.kernels.hardware.clock import run_hardware
-from stepsim.kernels.recording.recorded import run_recorded
-from stepsim.kernels.recording.retiming import retime
 from stepsim.plugins import usable
 
 
@@ -52,5 +47,6 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         ship(where)
     else:
-        for entry in (run, run_recorded, retime, run_traffic, run_hardware):
-            entry.build(where, sys.argv[2])
+        for entries in ENGINES.values():
+            for entry in entries:
+                entry.build(where, sys.argv[2])

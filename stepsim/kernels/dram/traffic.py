@@ -59,7 +59,7 @@ class Traffic(NamedTuple):
     begin : first request of every stream, and the end of the last. [streams + 1]
     address, write, earliest : of every request: bytes, 0 or 1, first cycle of an attempt.
     tried, accepted, command, done : of every request: first attempt, acceptance, RD or WR, and
-        return of the data; -1 for what there is none of. Written.
+        return of the data; -1 where it has none. Written.
     position, channel, waiting, blocked, outstanding : of every stream, for the driver.
     next_at, writes : of every channel, for the driver.
     list : of streams, for the driver.
@@ -303,4 +303,4 @@ def _entry(traffic):
     return _run(by_reference(traffic))
 
 
-run_traffic: Any = cached_entry(_entry, _LAYOUT)
+run_traffic: Any = cached_entry(_entry, _LAYOUT, what="engine of requests to DRAM alone")

@@ -1,7 +1,7 @@
 """The buffer unit: groups of tiles in sets of frames, played back for every reference (section 5).
 
 Words of a buffer, from `table` on: whether each set is free; for every reference the first frame of
-its group; for every frame the stop of its tile, and its successor in the group. -1 is none.
+its group; for every frame the stop of its tile, and its successor in the group, or -1.
 """
 
 from __future__ import annotations

@@ -195,4 +195,4 @@ LAYOUT = Hardware(
     dram=np.dtype(np.int64),
 )  # fmt: skip
 
-run_hardware: Any = cached_entry(_entry, LAYOUT)
+run_hardware: Any = cached_entry(_entry, LAYOUT, what="engine of the hardware level")

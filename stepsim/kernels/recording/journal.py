@@ -30,7 +30,7 @@ PACES: Final = 2
 FIRST: Final = 4
 """First word of the first entry."""
 
-CAUSE_BITS: Final = 4
+CAUSE_BITS: Final = 5
 LENGTH_SHIFT: Final = 32
 MOST_PLACES: Final = 1 << (LENGTH_SHIFT - CAUSE_BITS)
 """FIFOs or units that an image may have to be recorded."""

@@ -33,8 +33,9 @@ def _recorded_entry(state):  # type: ignore[no-untyped-def]
 
 
 run_recorded: Any = cached_entry(
-    _recorded_entry, RecordedState(*LAYOUT, journal=np.dtype(np.int64))
-)
+    _recorded_entry, RecordedState(*LAYOUT, journal=np.dtype(np.int64)),
+    what="engine of recorded runs",
+)  # fmt: skip
 
 _LEAST_WORDS = 1 << 12
 _MOST_WORDS = 1 << 22
@@ -112,6 +113,12 @@ class Journal:
     def _filled(self) -> NDArray[np.int64]:
         return self._words[FIRST : self._words[FILLED]] if len(self._words) else self._words
 
+    def clear(self) -> None:
+        """Nothing was recorded: the run begins again."""
+        for words in (*self._used, self._words):
+            self._give_back(words)
+        self._words, self._full, self._used = np.zeros(0, np.int64), [], []
+
     def close(self) -> None:
         """The run is over: much memory is not held for few entries."""
         if not self._full and _SPARSE * len(self._filled()) < len(self._words):
@@ -131,6 +138,7 @@ class Journal:
             fed = fifos["producer"] == fifos["consumer"]
             if np.count_nonzero(fed):
                 fifos["grow_at"][fed & (fifos["grow_at"] == INFINITY)] = 0
+                fifos["look_at"][fed] = 0
         # Besides, a unit may end all of its inputs, and all units may be woken.
         rings = int(np.add.reduce(fifos["mask"])) + channels
         apart = WORDS_OF_SLOT * rings + 8 * (channels + 2 * units) + 64

@@ -65,4 +65,4 @@ def _entry(waits):  # type: ignore[no-untyped-def]
     return len(waits.end)
 
 
-retime: Any = cached_entry(_entry, _LAYOUT)
+retime: Any = cached_entry(_entry, _LAYOUT, what="timing of recorded waits")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.layout import Abort, Payload
-from stepsim.kernels.queues import abort, await_token, emit_copy, head, room, take, work
+from stepsim.kernels.queues import abort, await_token, emit_copy, head, room, take_later, work
 from stepsim.kernels.walks import walk_level, walk_place
 
 STATIC_STREAMIFY, _static_streamify = declare(
@@ -60,4 +60,4 @@ def step_static_streamify(un, state):
             un.element = 0
             un.reading += 1
         un.reading = 0
-        take(un, state, its.buffers)
+        take_later(un, state, its.buffers)

@@ -23,6 +23,7 @@ from stepsim.kernels.queues import (
     is_closed,
     room,
     take,
+    take_later,
     work,
 )
 from stepsim.kernels.walks import walk_level, walk_place
@@ -186,7 +187,7 @@ def step_streamify(un, state):
             un.reading = 0
             un.factor += 1
         un.factor = 0
-        take(un, state, its.buffers)
+        take_later(un, state, its.buffers)
 
 
 DYN_STREAMIFY, _dyn_streamify = declare(
@@ -254,4 +255,4 @@ def step_dyn_streamify(un, state):
             un.element += 1
         un.pc = 0
         if buffer.level > 0 and un.level >= its.repeat_rank + 1:
-            take(un, state, its.buffers)
+            take_later(un, state, its.buffers)

@@ -20,6 +20,7 @@ from stepsim.kernels.queues import (
     head,
     is_closed,
     room,
+    room_after,
     take,
     work,
 )
@@ -359,7 +360,7 @@ def step_flat_map(un, state):
             un.pieces = pieces
             un.pc = 1
         while un.position < un.pieces:
-            status = room(un, state, its.out)
+            status = room_after(un, state, its.out, its.cycles)
             if status != 0:
                 return status
             level = 0

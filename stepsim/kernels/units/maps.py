@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepsim.kernels.arena import allocate, copy_payload, retain
-from stepsim.kernels.build.jit import inlined, kernel
+from stepsim.kernels.build.jit import cold, inlined, kernel
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.apply import (
     apply,
@@ -47,9 +47,19 @@ from stepsim.kernels.queues import (
     head_slot,
     is_closed,
     room,
+    room_after,
     take,
     work,
 )
+
+
+@cold
+def _see(un, state, c):
+    """HEAD of an input that has a token or has ended, before the unit waits for another one."""
+    if has_token(state, c):
+        head(un, state, c)
+    else:
+        closure_ends(un, state, c)
 
 
 @inlined
@@ -60,6 +70,7 @@ def ready_pair(un, state, c1, c2):
         return block_on_input(un, state, c1)
     got2 = has_token(state, c2)
     if not got2 and not is_closed(state, c2):
+        _see(un, state, c1)
         return block_on_input(un, state, c2)
     if got1 and got2:
         return 0
@@ -94,13 +105,13 @@ def _send_repeated(un, state, its, operands, level, load):
     flops = more_flops(un, state)
     if flops < 0:
         return Status.FAILED
-    status = room(un, state, its.out)
-    if status != 0:
-        return status
-    un.flops = flops
     cycles = max(load, compute_cycles(un, state))
     if its.write_back != 0:
         cycles = max(cycles, store_cycles(un, state))
+    status = room_after(un, state, its.out, cycles)
+    if status != 0:
+        return status
+    un.flops = flops
     un.fires += 1
     work(un, cycles)
     repeat(un, state, operands, its.write_back, emit(un, state, its.out, 0, level))
@@ -118,16 +129,16 @@ def _fire(un, state, its, inputs, level, load):
         its.write_back,
     ):  # fmt: skip
         return Status.FAILED
-    status = room(un, state, its.out)
+    cycles = max(load, compute_cycles(un, state))
+    if its.write_back != 0:
+        cycles = max(cycles, store_cycles(un, state))
+    status = room_after(un, state, its.out, cycles)
     if status == 0 and its.results > 1:
         if not make_tuple(state, its.tiles, its.results, state.slots[its.tuple]):
             status = Status.NO_SPACE
     if status != 0:
         un.flops = spent
         return status
-    cycles = max(load, compute_cycles(un, state))
-    if its.write_back != 0:
-        cycles = max(cycles, store_cycles(un, state))
     un.fires += 1
     work(un, cycles)
     y = state.slots[its.tuple if its.results > 1 else its.tiles]
@@ -161,7 +172,7 @@ def step_unary_map(un, state):
                 cycles = loading
             if total >= INFINITY or un.clk + cycles >= INFINITY:
                 return abort(un, Abort.TOO_MUCH_WORK, un.fires, 0)
-            status = room(un, state, its.out)
+            status = room_after(un, state, its.out, cycles)
             if status != 0:
                 return status
             un.flops = total
@@ -233,6 +244,8 @@ def ready_all(un, state, first, count):
         if has_token(state, c):
             tokens += 1
         elif not is_closed(state, c):
+            for j in range(i):
+                _see(un, state, state.parameters[first + j])
             return block_on_input(un, state, c)
     if tokens == count:
         return 0

@@ -12,9 +12,12 @@ input ``i``, node ``k`` the first of nodes ``2 k`` and ``2 k + 1``. A node is a 
 
 from __future__ import annotations
 
+from typing import Final
+
 from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.layout import INFINITY, Abort, Cause, Payload, Status
+from stepsim.kernels.parking import raise_pace
 from stepsim.kernels.queues import (
     abort,
     await_change,
@@ -31,6 +34,11 @@ from stepsim.kernels.queues import (
 )
 from stepsim.kernels.recording.flag import is_recording
 from stepsim.kernels.recording.journal import note, note_pace
+
+_PUBLISHED: Final = 0
+_CLOSED: Final = 1
+_MARKED: Final = 2
+"""What settles an input: the publication of a head, the end of its producer, or a mark."""
 
 
 @inlined
@@ -72,11 +80,11 @@ def _enter(un, state, i, stamp):
 
 
 @inlined
-def _note_settled(un, state, what, when):
+def _note_settled(un, state, what, c, when):
     # In a run that is recorded the unit remembers which publication or closure is the latest.
     if is_recording(state):
         if when > un.settled_at:
-            un.settled_by = what
+            un.settled_by = 4 * c + what
 
 
 @inlined
@@ -85,16 +93,21 @@ def _note_choice(un, state, its, chosen, t):
     # pace moves along, also to where the clock stood.
     if is_recording(state):
         c = state.parameters[its.data + chosen]
-        place = un.settled_by >> 1
+        place = un.settled_by >> 2
+        what = un.settled_by & 3
         gap = t - un.clk
         if max(un.clk, state.scratch[_node(un, 1)]) == t:
             if gap > 0:
                 note(state, Cause.TOKEN, c, t, gap)
             note_pace(state, Cause.PACE_CLOCK, c, un.h, t)
-        elif un.settled_by & 1 == 0:
+        elif what == _PUBLISHED:
             if gap > 0:
                 note(state, Cause.DECISION, place, t, gap)
             note_pace(state, Cause.PACE_TOKEN, place, un.h, t)
+        elif what == _MARKED:
+            if gap > 0:
+                note(state, Cause.MARK, place, t, gap)
+            note_pace(state, Cause.PACE_MARK, place, un.h, t)
         else:
             if gap > 0:
                 note(state, Cause.CLOSURE, place, t, gap)
@@ -116,14 +129,20 @@ def _look(un, state, its):
             token = state.slots[ch.start + (ch.removed & ch.mask)]
             stamp = token.stamp
             un.unsettled -= 1
-            _note_settled(un, state, 2 * c, token.pub)
-            un.settled_at = max(un.settled_at, token.pub)
+            found = token.pub
+            what = _PUBLISHED
+            if -token.hrel > found:
+                found = -token.hrel
+                what = _MARKED
+            _note_settled(un, state, what, c, found)
+            un.settled_at = max(un.settled_at, found)
         elif is_closed(state, c):
             un.unsettled -= 1
-            _note_settled(un, state, 2 * c + 1, ch.hclose + 1 - shared.slack)
+            _note_settled(un, state, _CLOSED, c, ch.hclose + 1 - shared.slack)
             un.settled_at = max(un.settled_at, ch.hclose + 1 - shared.slack)
         else:
             await_change(state, c, i)
+            ch.looked = un.clk
         _enter(un, state, i, stamp)
 
 
@@ -169,7 +188,9 @@ def _choose(un, state, its):
             state.channels[state.parameters[its.data + chosen]].wait_in += gap
         else:
             un.before += gap
-    un.h = t
+    if t > un.h:
+        raise_pace(un, state, t)
+    un.visible = un.clk
     un.chosen = chosen
 
 

@@ -32,6 +32,7 @@ from stepsim.kernels.queues import (
     head_slot,
     room,
     take,
+    take_later,
     work,
 )
 from stepsim.kernels.units.maps import bind_pair, ready_pair
@@ -74,6 +75,7 @@ def _reduce(un, state, its, level, load, scan):
     # The roofline of one firing, and what becomes of the new states.
     cycles = max(load, compute_cycles(un, state))
     ends = level >= its.rank
+    un.is_open = 0 if scan or ends else 1
     if scan or ends:
         if its.write_back != 0:
             cycles = max(cycles, store_cycles(un, state) if scan else its.initial_store)
@@ -84,6 +86,15 @@ def _reduce(un, state, its, level, load, scan):
         copy_payload(state.slots[source + i], state.slots[its.tiles + its.states + i])
     un.fires += 1
     work(un, cycles)
+
+
+@inlined
+def _ended(un, state, status):
+    # A unit that ends in the middle of a group has taken tokens since it sent its last one, which
+    # only runs in which producers park may have (stepsim.lowering.parking).
+    if status == Status.DONE and un.is_open != 0 and state.globals[0].parks == 0:
+        return Status.NO_PACES
+    return status
 
 
 @inlined
@@ -112,7 +123,7 @@ def _accumulate_all(un, state, its, scan):
                 return status
         status = await_token(un, state, its.data)
         if status != 0:
-            return status
+            return _ended(un, state, status)
         x = head(un, state, its.data)
         level = x.level
         bind(un, state, its.states, head_slot(state, its.data))
@@ -123,7 +134,7 @@ def _accumulate_all(un, state, its, scan):
             return Status.FAILED
         load = tuple_load(state, x) if spreads else operand_load(un, state, its.states)
         _reduce(un, state, its, level, load, scan)
-        take(un, state, its.data)
+        take_later(un, state, its.data)
 
 
 MAP_ACCUM, _map_accum = declare(
@@ -131,6 +142,7 @@ MAP_ACCUM, _map_accum = declare(
     inputs=("first", "second"),
     outputs=("out",),
     parameters=REDUCTION,
+    words=("is_open",),
     private=("tuple",),
 )
 
@@ -145,7 +157,7 @@ def step_map_accum(un, state):
                 return status
         status = ready_pair(un, state, its.first, its.second)
         if status != 0:
-            return status
+            return _ended(un, state, status)
         x1 = head(un, state, its.first)
         x2 = head(un, state, its.second)
         if x1.level != x2.level:
@@ -163,7 +175,7 @@ def step_map_accum(un, state):
         else:
             load = operand_load(un, state, its.states) + operand_load(un, state, its.states + 1)
         _reduce(un, state, its, level, load, False)
-        take(un, state, its.first)
+        take_later(un, state, its.first)
         take(un, state, its.second)
 
 
@@ -172,6 +184,7 @@ ACCUM, _accum = declare(
     inputs=("data",),
     outputs=("out",),
     parameters=REDUCTION,
+    words=("is_open",),
     private=("tuple",),
 )
 
@@ -186,6 +199,7 @@ SCAN, _scan = declare(
     inputs=("data",),
     outputs=("out",),
     parameters=REDUCTION,
+    words=("is_open",),
     private=("tuple",),
 )
 

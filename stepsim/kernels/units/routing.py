@@ -7,6 +7,7 @@ from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.tiles import ceil_div, load_cycles, token_bytes, token_load
 from stepsim.kernels.layout import Abort, Cause, Payload, Status
+from stepsim.kernels.parking import raise_pace
 from stepsim.kernels.queues import (
     abort,
     await_change,
@@ -15,14 +16,14 @@ from stepsim.kernels.queues import (
     changed_input,
     closure_ends,
     emit_copy,
-    grab,
+    grab_later,
     has_token,
     head,
     is_closed,
-    room,
+    room_after,
     send_copy,
     send_move,
-    take,
+    take_later,
     take_token,
     wait_for_slot,
     work,
@@ -45,7 +46,7 @@ def read_selector(un, state, c, ports):
     un.entry = state.parameters[shared.selectors + s.value]
     un.selector_level = s.level
     work(un, load_cycles(s, shared.onchip))
-    take(un, state, c)
+    take_later(un, state, c)
     return 0
 
 
@@ -106,7 +107,7 @@ def step_partition(un, state):
                     cost, state.parameters[its.switch_cycles + state.parameters[un.entry + 1 + k]]
                 )
             work(un, token_load(state, token))
-            grab(un, state, its.data, x)
+            grab_later(un, state, its.data, x)
             if its.write_back != 0:
                 cost += ceil_div(token_bytes(state, x), shared.onchip)
             work(un, cost)
@@ -190,10 +191,14 @@ def _count_heads(un, state, its):
 
 @inlined
 def _order_heads(un, state, its, order):
-    """Put the selected inputs in ``order``; clock and pace move to the last publication."""
+    """Put the selected inputs in ``order``; the pace moves to the last publication, the clock to
+    when all heads are found."""
     count = state.parameters[un.entry]
     latest = -1
     slowest = 0
+    found = -1
+    spun = 0
+    cause = Cause.DECISION
     for k in range(count):
         v = state.parameters[un.entry + 1 + k]
         c = state.parameters[its.data + v]
@@ -204,17 +209,27 @@ def _order_heads(un, state, its, order):
         if token.pub > latest:
             latest = token.pub
             slowest = c
-    gap = latest - un.clk
+        # A head whose producer parked is found when the clock has come to the mark.
+        if token.pub > found:
+            found = token.pub
+            spun = c
+            cause = Cause.DECISION
+        if -token.hrel > un.clk + 1 and -token.hrel > found:
+            found = -token.hrel
+            spun = c
+            cause = Cause.MARK
+    gap = found - un.clk
     if gap > 0:
-        un.clk = latest
+        un.clk = found
         if un.fires > 0:
-            state.channels[slowest].wait_in += gap
+            state.channels[spun].wait_in += gap
         else:
             un.before += gap
-        note(state, Cause.DECISION, slowest, latest, gap)
+        note(state, cause, spun, found, gap)
     note_pace(state, Cause.PACE_TOKEN, slowest, un.h, latest)
     if latest > un.h:
-        un.h = latest
+        raise_pace(un, state, latest)
+    un.visible = un.clk
     _sort_by_arrival(state, order, count)
 
 
@@ -274,7 +289,7 @@ def step_reassemble(un, state):
             )
             if ready > un.clk:
                 work(un, ready - un.clk)
-            grab(un, state, c, x)
+            grab_later(un, state, c, x)
             if its.write_back != 0:
                 work(un, ceil_div(token_bytes(state, x), shared.onchip))
             _retag(x, its.write_back)
@@ -318,7 +333,7 @@ def step_broadcast(un, state):
             un.pc = 1
         while un.reserved < un.nout:
             d = state.parameters[its.out + un.reserved]
-            status = room(un, state, d)
+            status = room_after(un, state, d, 0, False)
             if status != 0:
                 return status
             wait_for_slot(un, state, d)

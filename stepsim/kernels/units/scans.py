@@ -27,6 +27,7 @@ from stepsim.kernels.queues import (
     is_closed,
     room,
     take,
+    take_later,
     work,
 )
 from stepsim.kernels.units.maps import ready_all
@@ -35,7 +36,7 @@ from stepsim.kernels.units.reductions import REDUCTION, fold
 _SECOND = (
     "second", "second_operands", "second_results", "second_tiles", "second_scratch",
 )  # fmt: skip
-"""Parameters of a second function: its record, numbers of operands (0 when there is none) and
+"""Parameters of a second function: its record, numbers of operands (0 without one) and
 results, first slot of the results, place of its memory behind that of the first function."""
 
 
@@ -193,7 +194,7 @@ def step_scan_forms(un, state):
         un.fires += 1
         work(un, cycles)
         for i in range(count):
-            take(un, state, state.parameters[its.data + i])
+            take_later(un, state, state.parameters[its.data + i])
         un.pc = 1
 
 
@@ -250,7 +251,7 @@ def step_row_stat(un, state):
             copy_payload(state.slots[source + i], state.slots[held + i])
         un.fires += 1
         work(un, max(load, cycles))
-        take(un, state, its.data)
+        take_later(un, state, its.data)
 
 
 ACCUM_BUFFER, _accum_buffer = declare(
@@ -343,7 +344,7 @@ def step_accum_buffer(un, state):
         copy_payload(made, cell)
         un.fires += 1
         work(un, max(max(old + load, compute_cycles(un, state)), store))
-        take(un, state, its.data)
+        take_later(un, state, its.data)
         un.place += 1
         if un.place == its.places:
             un.place = 0

@@ -12,7 +12,7 @@ from stepsim.kernels.build.jit import kernel
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.tiles import ceil_div, fill_tile, token_load
 from stepsim.kernels.layout import Abort, Payload, Status
-from stepsim.kernels.queues import abort, emit, head, room, take, work
+from stepsim.kernels.queues import abort, emit, head, room_after, take, work
 from stepsim.kernels.units.maps import ready_all
 
 FROM_NUMBER = 0
@@ -115,10 +115,6 @@ def step_selector_map(un, state):
         found = _found(un, state, its, x, second)
         if found < 0:
             return Status.FAILED
-        status = room(un, state, its.out)
-        if status != 0:
-            return status
-        un.fires += 1
         made = np.int64(8)
         if not makes_tile:
             chosen = state.parameters[its.ids + found]
@@ -126,6 +122,10 @@ def step_selector_map(un, state):
         cycles = max(load, its.cycles)
         if its.write_back != 0:
             cycles = max(cycles, ceil_div(made, state.globals[0].onchip))
+        status = room_after(un, state, its.out, cycles)
+        if status != 0:
+            return status
+        un.fires += 1
         work(un, cycles)
         token = emit(un, state, its.out, 0, level)
         if makes_tile:

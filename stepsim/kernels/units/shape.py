@@ -20,6 +20,7 @@ from stepsim.kernels.queues import (
     send_copy,
     send_move,
     take,
+    take_later,
     take_token,
     work,
 )
@@ -252,7 +253,7 @@ def step_repeat(un, state):
         un.position = 0
         if its.paced == 0:
             work(un, its.copies)
-        take(un, state, its.data)
+        take_later(un, state, its.data)
 
 
 EXPAND_REF, _expand_ref = declare(

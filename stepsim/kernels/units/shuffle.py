@@ -19,7 +19,8 @@ from stepsim.kernels.queues import (
     head,
     is_closed,
     room,
-    take,
+    room_after,
+    take_later,
     work,
 )
 from stepsim.kernels.units.routing import read_selector
@@ -112,7 +113,7 @@ def step_shuffle(un, state):
                 cell.level = x.level
                 cell.stamp = un.entry
                 un.filled += 1
-            take(un, state, its.data)
+            take_later(un, state, its.data)
             if level < its.rank - 1:
                 continue
             end = un.selector_level + its.rank - 1
@@ -147,12 +148,14 @@ def step_shuffle(un, state):
             un.element = _next_of(un, state, 0, un.bucket)
             un.pc = 3
         while un.element < un.filled:
-            status = room(un, state, its.out)
-            if status != 0:
-                return status
             cell = state.slots[un.block + un.element]
             cycles = ceil_div(tile_bytes(cell), shared.onchip)
-            work(un, 2 * cycles if its.write_back != 0 else cycles)
+            if its.write_back != 0:
+                cycles *= 2
+            status = room_after(un, state, its.out, cycles)
+            if status != 0:
+                return status
+            work(un, cycles)
             following = _next_of(un, state, un.element + 1, un.bucket)
             if following < un.filled:
                 stop = min(np.int64(cell.level), its.rank - 1)

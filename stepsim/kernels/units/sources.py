@@ -26,7 +26,7 @@ from stepsim.kernels.queues import (
     emit,
     head,
     room,
-    take,
+    take_later,
     work,
 )
 from stepsim.kernels.recording.journal import note_pace
@@ -51,22 +51,24 @@ def step_source(un, state):
     its = _source(un, state)
     while un.position < its.count:
         i = un.position
+        if un.pc == 0:
+            if its.mode == WORK:
+                work(un, state.parameters[its.times + i])
+            elif its.mode == JUMP or its.mode == PACED:
+                t = state.parameters[its.times + i]
+                if t > un.clk:
+                    work(un, t - un.clk)
+                if its.mode == PACED and t > un.h:
+                    note_pace(state, Cause.PACE_SCHEDULE, its.out, un.h, t)
+                    un.h = t
+            un.pc = 1
         status = room(un, state, its.out)
         if status != 0:
             return status
         when = 0
-        if its.mode == WORK:
-            work(un, state.parameters[its.times + i])
-        elif its.mode == JUMP or its.mode == PACED:
-            t = state.parameters[its.times + i]
-            if t > un.clk:
-                work(un, t - un.clk)
-            if its.mode == PACED and t > un.h:
-                note_pace(state, Cause.PACE_SCHEDULE, its.out, un.h, t)
-                un.h = t
-        elif its.mode == STEP:
+        if its.mode == STEP:
             when = un.clk + 1
-        else:
+        elif its.mode == COUNT:
             when = i
         given = state.tokens[its.first + i]
         form = state.slots[given.form]
@@ -78,6 +80,7 @@ def step_source(un, state):
             work(un, 1)
         un.fires += 1
         un.position += 1
+        un.pc = 0
     work(un, its.tail)
     return Status.DONE
 
@@ -100,5 +103,5 @@ def step_consumer(un, state):
         head(un, state, its.data)
         un.fires += 1
         work(un, its.hold)
-        take(un, state, its.data)
+        take_later(un, state, its.data)
         work(un, its.pause)

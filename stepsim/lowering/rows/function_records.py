@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from stepsim.errors import LoweringError
 from stepsim.kernels import RECORD_RESULTS, RULE_WORDS, Adopt, Side, Valid, Value
+from stepsim.lowering.rows.row import refused
 
 if TYPE_CHECKING:
     from stepsim.lowering.network import UnitSpec
@@ -55,9 +55,7 @@ def encode_function(spec: UnitSpec, record: Mapping[str, Any], model: str) -> En
         return _Encoding(record, model).encoded()
     except _Refusal as refusal:
         name = record.get("name") if isinstance(record, Mapping) else None
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': the record of function {name!r} cannot be used: {refusal}"
-        ) from None
+        raise refused(spec, f"the record of function {name!r} cannot be used: {refusal}") from None
 
 
 def _require(holds: bool, problem: str) -> None:

@@ -7,12 +7,11 @@ from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
-from stepsim.errors import LoweringError
 from stepsim.graph import ACCUMULATIONS, MAP_ACCUMULATIONS, MAPS, Record, matmul, write_address
 from stepsim.kernels import kept_words
 from stepsim.kernels.units import maps, reductions
 from stepsim.lowering.rows.function_records import EncodedFunction, is_int
-from stepsim.lowering.rows.row import Encoder, Parameters, Row, element_bits
+from stepsim.lowering.rows.row import Encoder, Parameters, Row, at_least, element_bits, refused
 
 if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
@@ -38,17 +37,15 @@ def _record_of(spec: UnitSpec, known: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(fn, Mapping):
         for name in ("result_bpe", "stride"):
             if name in spec.params:
-                raise LoweringError(
-                    f"{spec.op} '{spec.name}': {name} is for published functions; a record states "
-                    "it itself"
-                )
+                raise refused(spec, f"{name} is for published functions; a record states it itself")
         return fn
     name, transposed = (fn, False) if isinstance(fn, str) else (fn[0], len(fn) > 1 and bool(fn[1]))
     fitting = [f for f in known if _elements(known[f]) >= len(spec.inputs)]
     if name not in fitting:
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': unknown function {name!r}; known are "
-            f"{', '.join(sorted(fitting))}. Any other function must be given as a record"
+        raise refused(
+            spec,
+            f"unknown function {name!r}; known are "
+            f"{', '.join(sorted(fitting))}. Any other function must be given as a record",
         )
     if name in _PRODUCTS:
         width = spec.params.get("result_bpe")
@@ -74,20 +71,21 @@ def _function(
 ) -> tuple[EncodedFunction, dict[str, int]]:
     """The function of a unit, and the parameters that all such units have."""
     at, function = builder.function(spec, _record_of(spec, known))
-    record = f"{spec.op} '{spec.name}': its function"
     if (function.states > 0) is not reduces:
         what = "an accumulation, which has states" if reduces else "a map, which has no state"
-        raise LoweringError(f"{record} has {function.states} states, expected {what}")
+        raise refused(spec, f"its function has {function.states} states, expected {what}")
     elements = function.operands - function.states
     if elements < len(spec.inputs):
-        raise LoweringError(
-            f"{record} takes {elements} elements, fewer than the {len(spec.inputs)} inputs"
+        raise refused(
+            spec,
+            f"its function takes {elements} elements, fewer than the {len(spec.inputs)} inputs",
         )
     bandwidth = int(spec.params["bw"])
     if bandwidth < 1 and function.has_flops:
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': compute bandwidth is {bandwidth} FLOPs per cycle; "
-            f"function {_label(spec)} needs at least 1"
+        raise refused(
+            spec,
+            f"compute bandwidth is {bandwidth} FLOPs per cycle; "
+            f"function {_label(spec)} needs at least 1",
         )
     builder.private_words(kept_words(function.operands, function.results))
     return function, {
@@ -113,9 +111,9 @@ def _map(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
 
 def _nary_map(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     if len(spec.inputs) < 3:
-        raise LoweringError(
-            f"NaryMap '{spec.name}': {len(spec.inputs)} inputs, expected at least 3; fewer are a "
-            "UnaryMap or a BinaryMap"
+        raise refused(
+            spec,
+            f"{len(spec.inputs)} inputs, expected at least 3; fewer are a UnaryMap or a BinaryMap",
         )
     return _map(builder, spec)
 
@@ -128,9 +126,7 @@ def reduction(known: Mapping[str, Any]) -> Encoder:
         states = _initial(spec, function.states)
         wb = common["write_back"]
         initial = [{"tile": [rows, cols, width, wb, rows]} for rows, cols, width in states]
-        rank = int(spec.params["rank"])
-        if rank < 1:
-            raise LoweringError(f"{spec.op} '{spec.name}': rank is {rank}, expected at least 1")
+        rank = at_least(spec, "rank", 1)
         tiles = builder.add_slots(function.states)
         builder.add_tokens(spec, [*initial, *initial])
         onchip = builder.timing.onchip_bytes_per_cycle
@@ -154,18 +150,14 @@ def _initial(spec: UnitSpec, states: int) -> list[tuple[int, int, float]]:
     else:
         found = [tuple(state) for state in init]
         if any(len(state) != 3 for state in found):
-            raise LoweringError(
-                f"{spec.op} '{spec.name}': init is {init!r}, expected [rows, columns, bytes per "
-                "element] of every state"
+            raise refused(
+                spec,
+                f"init is {init!r}, expected [rows, columns, bytes per element] of every state",
             )
         if "bpe" in spec.params:
-            raise LoweringError(
-                f"{spec.op} '{spec.name}': bpe has no effect when init has the widths"
-            )
+            raise refused(spec, "bpe has no effect when init has the widths")
     if len(found) != states:
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': init has {len(found)} states, its function {states}"
-        )
+        raise refused(spec, f"init has {len(found)} states, its function {states}")
     return found
 
 

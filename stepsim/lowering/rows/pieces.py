@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from stepsim.errors import ArgError, LoweringError
+from stepsim.errors import ArgError
 from stepsim.graph import PIECE_WORDS, PieceSize, Polynomial, piece_size
 from stepsim.kernels import INFINITY
 from stepsim.kernels.units import flatmaps
-from stepsim.lowering.rows.row import Parameters
+from stepsim.lowering.rows.row import Parameters, refused
 
 if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
@@ -24,7 +24,7 @@ def _size(spec: UnitSpec, entry: int | str) -> PieceSize:
     try:
         return piece_size(entry)
     except ArgError as error:
-        raise LoweringError(f"FlatMap '{spec.name}': {error}") from error
+        raise refused(spec, str(error)) from error
 
 
 def _words(size: PieceSize) -> list[int]:
@@ -39,16 +39,14 @@ def encode_flat_map(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     dims = [_size(spec, dim) for dim in spec.params["dims"]]
     streams = 2 if any("length" in dim.top.variables() for dim in dims) else 1
     if len(spec.inputs) != streams:
-        raise LoweringError(
-            f"FlatMap '{spec.name}': {len(spec.inputs)} inputs, expected {streams}: the second one "
-            "has the 'length' among the dims"
+        raise refused(
+            spec,
+            f"{len(spec.inputs)} inputs, expected {streams}: the second one "
+            "has the 'length' among the dims",
         )
     largest = prod(dim.top.constant or 1 for dim in dims)
     if largest >= INFINITY:
-        raise LoweringError(
-            f"FlatMap '{spec.name}': up to {largest} pieces per token; fewer than 2**62 can be "
-            "counted"
-        )
+        raise refused(spec, f"up to {largest} pieces per token; fewer than 2**62 can be counted")
     builder.private_words(flatmaps.SIDES + 2 + len(dims))
     return {
         "cycles": int(spec.params.get("cycles", 0)),

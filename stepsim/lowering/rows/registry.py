@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.errors import LoweringError
 from stepsim.kernels.units import (
     buffers,
     flatmaps,
@@ -27,7 +26,17 @@ from stepsim.kernels.units import (
 )
 from stepsim.lowering.rows.functions import FUNCTION_UNITS
 from stepsim.lowering.rows.pieces import encode_flat_map
-from stepsim.lowering.rows.row import Encoder, Parameters, Row, element_bits, tile_sides
+from stepsim.lowering.rows.row import (
+    Encoder,
+    Parameters,
+    Row,
+    at_least,
+    element_bits,
+    no_parameters,
+    refused,
+    switch_costs,
+    tile_sides,
+)
 from stepsim.lowering.rows.rows_2026 import ROWS_2026
 from stepsim.lowering.rows.rows_memory import MEMORY_ROWS
 from stepsim.lowering.rows.rows_scans import SCAN_UNITS
@@ -44,9 +53,7 @@ def _tokens(mode: int, times: Callable[[Mapping[str, Any], int], list[int]]) -> 
         tail = int(spec.params.get("tail", 0))
         clocks = times(spec.params, len(tokens))
         if mode != sources.STEP and len(clocks) != len(tokens):
-            raise LoweringError(
-                f"{spec.op} '{spec.name}': {len(clocks)} times for {len(tokens)} tokens"
-            )
+            raise refused(spec, f"{len(clocks)} times for {len(tokens)} tokens")
         return _source(mode, len(tokens), first, tail, clocks)
 
     return encode
@@ -62,9 +69,7 @@ def _selector_source(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     width = spec.params["width"]
     selectors, levels = spec.params["selectors"], spec.params["levels"]
     if len(selectors) != len(levels):
-        raise LoweringError(
-            f"SelectGen '{spec.name}': {len(levels)} levels for {len(selectors)} selectors"
-        )
+        raise refused(spec, f"{len(levels)} levels for {len(selectors)} selectors")
     # Equal rows are one object, which is encoded once.
     known: dict[tuple[tuple[int, ...], int], dict[str, Any]] = {}
     tokens = [
@@ -81,9 +86,7 @@ def _metadata_source(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     values = spec.params["values"]
     dims = spec.params["dims"]
     if prod(dims) != len(values):
-        raise LoweringError(
-            f"MetadataGen '{spec.name}': {len(values)} values do not fill dims {list(dims)}"
-        )
+        raise refused(spec, f"{len(values)} values do not fill dims {list(dims)}")
     top = len(dims) if spec.params.get("lead", True) else len(dims) - 1
     count = len(values)
     tile = {"rows": 1, "cols": 1, "bytes": 8, "rd": 0, "valid": 1}
@@ -101,13 +104,6 @@ def _trailing_ends(dims: list[int]) -> NDArray[np.int64]:
     for span in spans:
         ends += places % span == 0
     return ends
-
-
-def _rank(spec: UnitSpec, least: int) -> int:
-    rank = int(spec.params["rank"])
-    if rank < least:
-        raise LoweringError(f"{spec.op} '{spec.name}': rank is {rank}, expected at least {least}")
-    return rank
 
 
 def _numbers(**names: str) -> Encoder:
@@ -134,19 +130,15 @@ def _last_tile(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
 def _flatten(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     lo, hi = int(spec.params["lo"]), int(spec.params["hi"])
     if not 0 <= lo < hi:
-        raise LoweringError(f"Flatten '{spec.name}': dims {lo}..{hi}, expected 0 <= lo < hi")
+        raise refused(spec, f"dims {lo}..{hi}, expected 0 <= lo < hi")
     return {"lo": lo, "hi": hi}
 
 
 def _switched(ports: Callable[[UnitSpec], int], *, wb: bool) -> Encoder:
     def encode(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
-        costs = [int(cost) for cost in spec.params["switch"]]
-        if len(costs) != ports(spec):
-            raise LoweringError(
-                f"{spec.op} '{spec.name}': {len(costs)} switch costs, expected {ports(spec)}"
-            )
+        costs = switch_costs(spec, ports(spec))
         flags = {"write_back": int(spec.params["wb"])} if wb else {}
-        return {"rank": _rank(spec, 0), **flags, "switch_cycles": costs}
+        return {"rank": at_least(spec, "rank", 0), **flags, "switch_cycles": costs}
 
     return encode
 
@@ -154,18 +146,18 @@ def _switched(ports: Callable[[UnitSpec], int], *, wb: bool) -> Encoder:
 def _eager_merge(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     n = len(spec.inputs)
     return {
-        "rank": _rank(spec, 0),
+        "rank": at_least(spec, "rank", 0),
         "selectors": [builder.selector_id(n, (i,)) for i in range(n)],
     }
 
 
 def _bufferize(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
-    return {"rank": _rank(spec, 1)}
+    return {"rank": at_least(spec, "rank", 1)}
 
 
 def _streamify(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     factors = [int(factor) for factor in spec.params["repeat"]]
-    return {"rank": _rank(spec, 1), "factor_count": len(factors), "factors": factors}
+    return {"rank": at_least(spec, "rank", 1), "factor_count": len(factors), "factors": factors}
 
 
 def _random_load(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
@@ -178,10 +170,6 @@ def _store(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
 
 def _random_store(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {**tile_sides(spec), "level_from_address": int(spec.params["ack_addr"])}
-
-
-def _none(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
-    return {}
 
 
 _each = _tokens(sources.WORK, lambda params, count: [int(params["n"])] * count)
@@ -211,7 +199,7 @@ REGISTRY: Final[Mapping[str, Row]] = {
     "Hold": Row(sources.CONSUMER, _hold),
     **FUNCTION_UNITS,
     **SCAN_UNITS,
-    "Zip": Row(maps.ZIP, _none),
+    "Zip": Row(maps.ZIP, no_parameters),
     "ExpertAddrGen": Row(flatmaps.EXPERT_ADDR, _numbers(tiles_per_expert="n", base="base")),
     "CacheReadAddrGen": Row(flatmaps.CACHE_READ_ADDR, _numbers(stride="stride")),
     "FilterLastTile": Row(flatmaps.LAST_TILE, _last_tile),
@@ -220,7 +208,7 @@ REGISTRY: Final[Mapping[str, Row]] = {
     "Promote": Row(shape.PROMOTE, _numbers(position="p")),
     "Reassemble": Row(routing.REASSEMBLE, _switched(_per_chunk_input, wb=True)),
     "EagerMerge": Row(merge.EAGER_MERGE, _eager_merge),
-    "Broadcast": Row(routing.BROADCAST, _none),
+    "Broadcast": Row(routing.BROADCAST, no_parameters),
     "Parallelize": Row(routing.PARALLELIZE, _switched(_per_output, wb=False)),
     "Bufferize": Row(buffers.BUFFERIZE, _bufferize),
     "Streamify": Row(buffers.STREAMIFY, _streamify),

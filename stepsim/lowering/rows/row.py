@@ -40,6 +40,44 @@ class Row:
         return None if any(name.startswith("*") for name in names) else len(names)
 
 
+def refused(spec: UnitSpec, what: str) -> LoweringError:
+    """The error for a unit whose parameters cannot be used."""
+    return LoweringError(f"{spec.op} '{spec.name}': {what}")
+
+
+def no_parameters(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    """Encoder of units that have none."""
+    return {}
+
+
+def at_least(spec: UnitSpec, name: str, least: int) -> int:
+    """A parameter that is a whole number from ``least`` on.
+
+    Raises
+    ------
+    LoweringError
+        It is smaller.
+    """
+    number = int(spec.params[name])
+    if number < least:
+        raise refused(spec, f"{name} is {number}, expected at least {least}")
+    return number
+
+
+def switch_costs(spec: UnitSpec, count: int) -> list[int]:
+    """The cycles for switching to each of ``count`` ports.
+
+    Raises
+    ------
+    LoweringError
+        There are more or fewer.
+    """
+    costs = [int(cost) for cost in spec.params["switch"]]
+    if len(costs) != count:
+        raise refused(spec, f"{len(costs)} switch costs, expected {count}")
+    return costs
+
+
 def element_bits(spec: UnitSpec, width: float) -> int:
     """Bits of an element that is ``width`` bytes wide: networks use bytes, the engine bits.
 
@@ -49,9 +87,7 @@ def element_bits(spec: UnitSpec, width: float) -> int:
         The width is neither half a byte nor a whole number of bytes up to 1024.
     """
     if width != 0.5 and not (1 <= width <= 1024 and width == int(width)):
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': {width} bytes per element, expected 0.5 or 1..1024"
-        )
+        raise refused(spec, f"{width} bytes per element, expected 0.5 or 1..1024")
     return int(8 * width)
 
 

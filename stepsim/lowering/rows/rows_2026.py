@@ -10,57 +10,42 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from stepsim.errors import LoweringError
 from stepsim.kernels import INFINITY
 from stepsim.kernels.units import dealing, flatmaps, references, routing, row_filter, shape, shuffle
-from stepsim.lowering.rows.row import Encoder, Parameters, Row
+from stepsim.lowering.rows.row import (
+    Encoder,
+    Parameters,
+    Row,
+    at_least,
+    no_parameters,
+    refused,
+    switch_costs,
+)
 
 if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
 
-def _fail(spec: UnitSpec, what: str) -> LoweringError:
-    return LoweringError(f"{spec.op} '{spec.name}': {what}")
-
-
-def _at_least(spec: UnitSpec, name: str, least: int) -> int:
-    number = int(spec.params[name])
-    if number < least:
-        raise _fail(spec, f"{name} is {number}, expected at least {least}")
-    return number
-
-
 def _ports(spec: UnitSpec, side: str, *wanted: int) -> None:
     """Check that the unit has one of these numbers of inputs or outputs."""
     found = len(getattr(spec, side))
     if found not in wanted:
-        raise _fail(spec, f"{found} {side}, expected {' or '.join(map(str, wanted))}")
-
-
-def _costs(spec: UnitSpec, count: int) -> list[int]:
-    costs = [int(cost) for cost in spec.params["switch"]]
-    if len(costs) != count:
-        raise _fail(spec, f"{len(costs)} switch costs, expected {count}")
-    return costs
-
-
-def _plain(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
-    return {}
+        raise refused(spec, f"{found} {side}, expected {' or '.join(map(str, wanted))}")
 
 
 def _static_reassemble(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
-    costs = _costs(spec, len(spec.inputs))
-    return {"rank": _at_least(spec, "rank", 0), "switch_cycles": costs}
+    costs = switch_costs(spec, len(spec.inputs))
+    return {"rank": at_least(spec, "rank", 0), "switch_cycles": costs}
 
 
 def _partition(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
-    rank = _at_least(spec, "rank", 0)
+    rank = at_least(spec, "rank", 0)
     return {
         "rank": rank,
         "write_back": int(spec.params["wb"]),
         "drops_stops": int(rank == 0 and builder.timing.model == "step-2026"),
-        "switch_cycles": _costs(spec, len(spec.outputs)),
+        "switch_cycles": switch_costs(spec, len(spec.outputs)),
     }
 
 
@@ -69,9 +54,9 @@ def _repeat(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     factors = [int(f) for f in given] if isinstance(given, list | tuple) else [int(given)]
     odd = next((f for f in factors if f < 1), None)
     if odd is not None:
-        raise _fail(spec, f"factor is {odd}, expected at least 1")
+        raise refused(spec, f"factor is {odd}, expected at least 1")
     if prod(factors) >= INFINITY:
-        raise _fail(spec, f"{prod(factors)} copies per token; fewer than 2**62 can be counted")
+        raise refused(spec, f"{prod(factors)} copies per token; fewer than 2**62 can be counted")
     return {
         "copies": prod(factors),
         "paced": int(builder.timing.model == "step-2026"),
@@ -85,14 +70,14 @@ def _expand_ref(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
 
 
 def _repeat_ref(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
-    return {"rank": _at_least(spec, "rank", 0), "new_dims": _at_least(spec, "e", 1)}
+    return {"rank": at_least(spec, "rank", 0), "new_dims": at_least(spec, "e", 1)}
 
 
 def _retile(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     by_row = int(spec.params["split_row"])
     chunk = spec.params.get("chunk")
     if chunk is not None and int(chunk) < 1:
-        raise _fail(spec, f"chunk is {chunk}, expected at least 1")
+        raise refused(spec, f"chunk is {chunk}, expected at least 1")
     return {
         "split_row": by_row,
         "drop_padding": int(spec.params["filter"]),
@@ -107,9 +92,9 @@ def _filter_rows(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
 
 
 def _shuffle(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
-    width = _at_least(spec, "width", 1)
+    width = at_least(spec, "width", 1)
     return {
-        "rank": _at_least(spec, "rank", 1),
+        "rank": at_least(spec, "rank", 1),
         "write_back": int(spec.params["wb"]),
         "buckets": width,
         "markers": [builder.selector_id(width, (i,)) for i in range(width)],
@@ -125,7 +110,7 @@ def _reshape(masks: bool) -> Encoder:
             tile = [pad[0], pad[1], params["bpe"], int(params.get("wb", False)), 0]
             builder.set_private(spec, "pad", {"tile": tile})
         if int(params["q"]) < 1:
-            raise _fail(spec, f"chunk is {params['q']}, expected at least 1")
+            raise refused(spec, f"chunk is {params['q']}, expected at least 1")
         return {
             "dim": int(params["s"]),
             "chunk": int(params["q"]),
@@ -145,11 +130,11 @@ ROWS_2026: Final[Mapping[str, Row]] = {
     "RetileStreamify": Row(flatmaps.RETILE, _retile),
     "Partition": Row(routing.PARTITION, _partition),
     "StaticReassemble": Row(dealing.STATIC_REASSEMBLE, _static_reassemble),
-    "ContextDeinterleave": Row(dealing.DEINTERLEAVE, _plain),
-    "ContextInterleave": Row(dealing.INTERLEAVE, _plain),
-    "PromoteOuter": Row(references.PROMOTE_OUTER, _plain),
+    "ContextDeinterleave": Row(dealing.DEINTERLEAVE, no_parameters),
+    "ContextInterleave": Row(dealing.INTERLEAVE, no_parameters),
+    "PromoteOuter": Row(references.PROMOTE_OUTER, no_parameters),
     "RepeatRef": Row(references.REPEAT_REF, _repeat_ref),
-    "TakeLast": Row(references.TAKE_LAST, _plain),
+    "TakeLast": Row(references.TAKE_LAST, no_parameters),
     "Shuffle": Row(shuffle.SHUFFLE, _shuffle),
     "FlatmapFilterRowStreamify": Row(row_filter.FILTER_ROWS, _filter_rows),
 }

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 from stepsim.errors import LoweringError
 from stepsim.kernels import INFINITY
 from stepsim.kernels.units import affine, buffers, counters, offchip
-from stepsim.lowering.rows.row import Parameters, Row, element_bits, tile_sides
+from stepsim.lowering.rows.row import (
+    Parameters,
+    Row,
+    at_least,
+    element_bits,
+    no_parameters,
+    refused,
+    tile_sides,
+)
 
 if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
@@ -26,9 +34,7 @@ def _bypassed(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     top = len(view) if spec.inputs or spec.params.get("lead", True) else len(view) - 1
     trigger = int(spec.params.get("trigger_rank", 0))
     if trigger and not spec.inputs:
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': trigger_rank is {trigger}, there is no reference to trigger"
-        )
+        raise refused(spec, f"trigger_rank is {trigger}, there is no reference to trigger")
     return {
         **tile_sides(spec),
         "element_bits": element_bits(spec, spec.params["bpe"]),
@@ -46,14 +52,13 @@ def _walk(
     """Dims and strides of an affine walk, both empty if there is no walk."""
     dims, strides = [int(dim) for dim in shape], [int(step) for step in stride]
     if len(dims) != len(strides):
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': {len(strides)} strides for {len(dims)} dims; give one each"
-        )
+        raise refused(spec, f"{len(strides)} strides for {len(dims)} dims; give one each")
     last = sum(step * (dim - 1) for step, dim in zip(strides, dims, strict=True))
     if min(dims, default=1) < 1 or max(prod(dims), last) >= INFINITY:
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': a walk over {dims} with strides {strides}; expected dims "
-            "from 1, and fewer than 2**62 tiles"
+        raise refused(
+            spec,
+            f"a walk over {dims} with strides {strides}; expected dims "
+            "from 1, and fewer than 2**62 tiles",
         )
     return dims, strides
 
@@ -61,9 +66,7 @@ def _walk(
 def _read(spec: UnitSpec) -> dict[str, int | list[int]]:
     """The read of a buffer: the rank is that of the walk, or of the buffer if there is no walk."""
     dims, strides = _walk(spec, spec.params.get("shape", ()), spec.params.get("stride", ()))
-    rank = len(dims) if dims else int(spec.params["rank"])
-    if rank < 1:
-        raise LoweringError(f"{spec.op} '{spec.name}': rank is {rank}, expected at least 1")
+    rank = len(dims) if dims else at_least(spec, "rank", 1)
     return {
         "rank": rank,
         "tiles": prod(dims),
@@ -76,9 +79,9 @@ def _static_streamify(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     read = _read(spec)
     factors = [int(factor) for factor in spec.params["repeat"]]
     if min(factors, default=1) < 1 or prod(factors) >= INFINITY:
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': repeats of {factors}; expected factors from 1, and fewer "
-            "than 2**62 reads"
+        raise refused(
+            spec,
+            f"repeats of {factors}; expected factors from 1, and fewer than 2**62 reads",
         )
     walk = read.pop("walk")
     assert isinstance(walk, list)
@@ -106,9 +109,10 @@ def _view_addresses(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     dims, strides = _walk(spec, spec.params["shape"], spec.params["stride"])
     slab = int(spec.params["slab"])
     if not dims or slab < 1:
-        raise LoweringError(
-            f"DynAddrGen '{spec.name}': a view of {dims} in slabs of {slab} tiles; expected one "
-            "dim or more, and a tile or more"
+        raise refused(
+            spec,
+            f"a view of {dims} in slabs of {slab} tiles; expected one "
+            "dim or more, and a tile or more",
         )
     return {
         "base": int(spec.params["base"]),
@@ -117,10 +121,6 @@ def _view_addresses(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
         "dim_count": len(dims),
         "walk": dims + strides,
     }
-
-
-def _none(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
-    return {}
 
 
 MEMORY_ROWS: Final[Mapping[str, Row]] = {
@@ -132,6 +132,6 @@ MEMORY_ROWS: Final[Mapping[str, Row]] = {
     "DynStreamify": Row(buffers.DYN_STREAMIFY, _dyn_streamify),
     "Counter": Row(counters.COUNTER, _counter, inputs=0),
     "DynCounter": Row(counters.COUNTER, _counter, inputs=1),
-    "FlatmapCounter": Row(counters.LENGTH_COUNTER, _none),
+    "FlatmapCounter": Row(counters.LENGTH_COUNTER, no_parameters),
     "DynAddrGen": Row(counters.VIEW_ADDRESSES, _view_addresses),
 }

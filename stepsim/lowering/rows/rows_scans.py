@@ -8,22 +8,17 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from stepsim.errors import LoweringError
 from stepsim.graph import ACCUMULATIONS
 from stepsim.kernels import kept_words
 from stepsim.kernels.units import scans, selectors
 from stepsim.lowering.rows.functions import reduction
-from stepsim.lowering.rows.row import Parameters, Row
+from stepsim.lowering.rows.row import Parameters, Row, refused
 
 if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
 _states = reduction(ACCUMULATIONS)
-
-
-def _refuse(spec: UnitSpec, problem: str) -> None:
-    raise LoweringError(f"{spec.op} '{spec.name}': {problem}")
 
 
 def _of_states(builder: ImageBuilder, spec: UnitSpec) -> dict[str, Any]:
@@ -44,9 +39,11 @@ def _second(
         )
     at, function = builder.function(spec, record)
     if function.states:
-        _refuse(spec, f"its second function has {function.states} states, expected none")
+        raise refused(spec, f"its second function has {function.states} states, expected none")
     if function.has_flops and first["compute_bandwidth"] < 1:
-        _refuse(spec, "compute bandwidth is 0 FLOPs per cycle; its second function needs 1 or more")
+        raise refused(
+            spec, "compute bandwidth is 0 FLOPs per cycle; its second function needs 1 or more"
+        )
     builder.private_words(kept_words(function.operands, function.results))
     return {
         "second": at,
@@ -63,17 +60,20 @@ def _scan(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     exclusive, counted = bool(params["exclusive"]), bool(params["counted"])
     inputs = 1 + (record is not None) + counted
     if len(spec.inputs) != inputs:
-        _refuse(spec, f"{len(spec.inputs)} inputs, expected {inputs}")
+        raise refused(spec, f"{len(spec.inputs)} inputs, expected {inputs}")
     if len(spec.outputs) > 2:
-        _refuse(spec, f"{len(spec.outputs)} outputs, expected 1 or 2")
+        raise refused(spec, f"{len(spec.outputs)} outputs, expected 1 or 2")
     if len(spec.outputs) == 2 and (exclusive or record is not None):
-        _refuse(spec, "two outputs cannot be combined with exclusive or a second function")
+        raise refused(spec, "two outputs cannot be combined with exclusive or a second function")
     found = _of_states(builder, spec)
     second = _second(builder, spec, found, record)
     least = 1 + found["states"]
     if record is not None and second["second_operands"] < least:
-        _refuse(spec, f"its second function takes {second['second_operands']} operands, expected "
-                f"{least} or more: an element and the states")  # fmt: skip
+        raise refused(
+            spec,
+            f"its second function takes {second['second_operands']} operands, expected {least} or "
+            "more: an element and the states",
+        )
     return {**found, **second, "exclusive": int(exclusive), "counted": int(counted)}
 
 
@@ -81,7 +81,7 @@ def _row_stat(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     found = _of_states(builder, spec)
     second = _second(builder, spec, found, spec.params["finish"])
     if second["second_operands"] != found["states"]:
-        _refuse(
+        raise refused(
             spec,
             f"its last step takes {second['second_operands']} operands, expected the "
             f"{found['states']} states",
@@ -92,10 +92,12 @@ def _row_stat(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
 def _accum_buffer(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     dims = [int(dim) for dim in spec.params["dims"]]
     if not dims or min(dims) < 1:
-        _refuse(spec, f"buffer dims {dims}, expected at least one, each from 1")
+        raise refused(spec, f"buffer dims {dims}, expected at least one, each from 1")
     found = _of_states(builder, spec)
     if found["states"] != 1:
-        _refuse(spec, f"its function has {found['states']} states, a buffer holds one per place")
+        raise refused(
+            spec, f"its function has {found['states']} states, a buffer holds one per place"
+        )
     return {**found, "places": prod(dims), "dim_count": len(dims), "dims": dims}
 
 
@@ -118,10 +120,12 @@ _PAIRS: Final = ("And", "Or", "Xor")
 def _selector_map(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     name, width = spec.params["fn"], int(spec.params["width"])
     if name not in _OPERATIONS:
-        _refuse(spec, f"unknown function {name!r}; known are {', '.join(sorted(_OPERATIONS))}")
+        raise refused(
+            spec, f"unknown function {name!r}; known are {', '.join(sorted(_OPERATIONS))}"
+        )
     expected = 2 if name in _PAIRS else 1
     if len(spec.inputs) != expected:
-        _refuse(spec, f"{len(spec.inputs)} inputs, expected {expected}")
+        raise refused(spec, f"{len(spec.inputs)} inputs, expected {expected}")
     listed: list[tuple[int, ...]] = []
     most = selectors.MOST_FLAGS if name == "MultiHotToInteger" else 1 << 15
     if name == "IndexToMultiHot":
@@ -132,7 +136,7 @@ def _selector_map(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
             sets = range(1 << width)
             listed = [tuple(i for i in range(width) if flags >> i & 1) for flags in sets]
     if not 1 <= width <= most:
-        _refuse(spec, f"selectors of {width} flags, expected 1..{most}")
+        raise refused(spec, f"selectors of {width} flags, expected 1..{most}")
     return {
         "operation": _OPERATIONS[name],
         "width": len(listed) if "ToMultiHot" in name else width,

@@ -10,7 +10,7 @@ from stepsim.errors import LoweringError
 from stepsim.kernels import code_of
 from stepsim.lowering.network import UnitSpec
 from stepsim.lowering.rows.registry import REGISTRY
-from stepsim.lowering.rows.row import Row
+from stepsim.lowering.rows.row import Row, refused
 
 _MAX_PARAM: Final = 1 << 53
 
@@ -64,9 +64,9 @@ def in_order(
         found = [int(v) for v in value] if isinstance(value, list) else [int(value)]
         if found and min(found) < 0 and not signed:
             negative = next(number for number in found if number < 0)
-            raise LoweringError(f"{spec.op} '{spec.name}': parameter {negative} is negative")
+            raise refused(spec, f"parameter {negative} is negative")
         if found and max(max(found), -min(found)) >= _MAX_PARAM:
             large = next(number for number in found if abs(number) >= _MAX_PARAM)
-            raise LoweringError(f"{spec.op} '{spec.name}': parameter {large} is too large")
+            raise refused(spec, f"parameter {large} is too large")
         numbers += found
     return numbers

@@ -14,6 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stepsim.arguments import label_of
 from stepsim.collection import without_collection
 from stepsim.errors import ArgError, WorkloadError
@@ -28,6 +30,7 @@ from stepsim.simulation.programs.prepared import Prepared
 from stepsim.simulation.programs.simulate import prepare
 from stepsim.simulation.running.limits import Limits
 from stepsim.simulation.running.progress import Progress
+from stepsim.typed import typed
 from stepsim.workloads import (
     Built,
     Counted,
@@ -42,8 +45,13 @@ from stepsim.workloads import (
     resolve,
 )
 
-_DECIDED = frozenset(("regions_built",))
-"""Columns beside the parameters that building may fill in."""
+_DECIDED = frozenset(("left_out", "regions_built"))
+"""Columns in addition to the parameters that building may fill in."""
+
+_OF_RUN = (
+    "cycles", "peak_bandwidth", "memory_requests", "bus_bytes", "tokens", "engine_steps",
+)  # fmt: skip
+"""Measures that are attributes of totals and results."""
 
 _OF_PROGRAM = frozenset(("onchip_bytes", "padded_flops"))
 """Columns that follow from the program, also in executed counting."""
@@ -97,6 +105,8 @@ def usual_machine(workload: type[Workload], config: str | None) -> str:
 class Case:
     """A built and prepared workload. It runs all data of one `Workload.program_key`.
 
+    Methods that take data refuse data of another key with ArgError.
+
     Attributes
     ----------
     source : where the workload comes from.
@@ -118,6 +128,7 @@ class Case:
         self.machine = machine
         self.counting = counting
         self._first = data
+        self._fitting = data
         with self.source.user_code(), without_collection():
             resolved.workload.checked(data)
             self.built = _checked(
@@ -195,6 +206,31 @@ class Case:
         made.prepared = with_named_depths(self.prepared, depths)
         return made
 
+    def _must_fit(self, data: Data) -> None:
+        """Refuse data that would have another program than the one that was built.
+
+        Lengths of caches, for example, are part of the program of attention: a run of it would
+        silently be one of the data that it was built from.
+
+        Raises
+        ------
+        ArgError : inputs that decide the program differ.
+        """
+        fed, workload = data_of(data), self.resolved.workload
+        if fed is self._fitting or not workload.inputs:  # without inputs, data decide nothing
+            return
+        with self.source.user_code():
+            same = workload.program_key(fed) == workload.program_key(self._first)
+            decisive = ["rows", *(one.name for one in workload.deciding())]
+        if not same:
+            differing = [name for name in decisive if _differ(fed, self._first, name)]
+            raise ArgError(
+                f"{self.source.text}: {', '.join(differing) or 'data'}: expected those that the "
+                "program was built from, which they decide, found others; build a program of "
+                "these data with make_case"
+            )
+        self._fitting = fed
+
     def _fifo_depth(self) -> int | None:
         """The FIFO depth to prepare with: that of the program if a parameter sets it.
 
@@ -271,6 +307,7 @@ class Case:
 
     def counted(self, data: Data) -> Counted | None:
         """Metrics of the program for these data; None if they do not follow from the graph."""
+        self._must_fit(data)
         with self.source.user_code():
             published = self.built.published(data) if self.counting == "published" else None
             if published is not None:
@@ -296,6 +333,7 @@ class Case:
                 allocated_flops_per_cycle=self._allocated,
             )
 
+    @typed
     def measures(
         self, done: Totals | Result, data: Data, wanted: Collection[str] = EVERY_MEASURE
     ) -> dict[str, Any]:
@@ -305,15 +343,8 @@ class Case:
         a whole run has. Utilizations of runs that are not ok are None.
         """
         milliseconds = self.machine.milliseconds(done.cycles)
-        found: dict[str, Any] = {
-            "cycles": done.cycles,
-            "milliseconds": milliseconds,
-            "peak_bandwidth": done.peak_bandwidth,
-            "memory_requests": done.memory_requests,
-            "bus_bytes": done.bus_bytes,
-            "tokens": done.tokens,
-            "engine_steps": done.engine_steps,
-        }
+        found: dict[str, Any] = {name: getattr(done, name) for name in _OF_RUN}
+        found["milliseconds"] = milliseconds
         if not COUNTED.isdisjoint(wanted):
             found |= self._counted_columns(done, data, wanted)
         if done.energy is not None:
@@ -322,11 +353,13 @@ class Case:
             found["tokens_per_second"] = self.tokens_per_second(done, data)
         return {name: found[name] for name in EVERY_MEASURE if name in wanted and name in found}
 
+    @typed
     def tokens_per_second(self, done: Totals | Result, data: Data) -> float | None:
         """Tokens of the workload over the length of the run.
 
         None where the machine states no clock or the workload no tokens (`Built.tokens`).
         """
+        self._must_fit(data)
         with self.source.user_code():
             tokens = self.built.tokens(data)
         milliseconds = self.machine.milliseconds(done.cycles)
@@ -383,6 +416,7 @@ class Case:
 
     def describe(self, data: Data) -> dict[str, Any]:
         """Description of the run by column, with values that building set; see `describe`."""
+        self._must_fit(data)
         workload = self.resolved.workload
         with self.source.user_code():
             fed = workload.implied(workload.values(), data)
@@ -390,8 +424,17 @@ class Case:
         return own | self.built.parameters
 
     def _bindings(self, data: Data) -> Mapping[Any, Any]:
+        self._must_fit(data)
         with self.source.user_code():
             return self.built.bindings(data)
+
+
+def _differ(data: Data, first: Data, name: str) -> bool:
+    """Whether an attribute of the data differs."""
+    own, other = getattr(data, name), getattr(first, name)
+    if own is None or other is None:
+        return own is not other
+    return not np.array_equal(own, other)
 
 
 def _checked(built: Any, workload: Workload, source: Source) -> Built:

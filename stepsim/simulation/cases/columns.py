@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepsim.arguments import shown
+from stepsim.arrow import pa
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.machine import Machine, machine_columns
 from stepsim.results import COLUMNS, COUNTINGS, TAKEN, field
 from stepsim.workloads import Data, Field, Model, Resolved, Source, Workload, fields_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _SHARED = ("model", "batch")
 """Columns that a parameter may fill in."""

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import flag, shown
+from stepsim.arrow import pa
 from stepsim.errors import ArgError, LoweringError, StepSimError
 from stepsim.graph import (
     FIFO_DEPTH,
@@ -34,9 +35,6 @@ from stepsim.simulation.programs.simulate import kept_prepared
 from stepsim.simulation.running.batches import ManyRuns, Outcomes, run_all
 from stepsim.simulation.running.limits import Limits, check_limits
 from stepsim.threads import thread_count
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _Indices = Mapping[Routing, NDArray[np.int64]]
 
@@ -103,9 +101,9 @@ def simulate_many(
     pyarrow.Table, or with ``units`` a tuple of two
         One row for each run: all bindings on the first machine with the first depth, then with the
         next depth, and so on for every machine. ``number`` counts the rows, ``machine``,
-        ``machine_index``, ``fifo_depth`` and ``binding`` say which run it is; with variants, of
-        which each comes with all bindings, so does ``variant``, and ``machine_index`` is null where
-        the variant sets the machine. The other columns are those of a
+        ``machine_index``, ``fifo_depth`` and ``binding`` say which run it is; with variants,
+        each of which comes with all bindings, ``variant`` does too, and ``machine_index`` is null
+        where the variant sets the machine. The other columns are those of a
         :class:`~stepsim.results.Result`. A run that deadlocks, fails or hits a limit
         raises nothing: look at ``status``, ``limit`` and ``reason``. ``wall_seconds`` are an
         estimate, as the time of runs that are made together is shared among them by their firings.

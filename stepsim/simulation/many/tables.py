@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import stepsim.results
-from stepsim.deferred import deferred
+from stepsim.arrow import pa
 from stepsim.kernels import Status
 from stepsim.lowering import Image, TimingParams
 from stepsim.machine import Machine
@@ -18,11 +18,6 @@ from stepsim.simulation.outcome.open_waits import open_cycles
 from stepsim.simulation.outcome.tables import STATES, wait_phrase
 from stepsim.simulation.outcome.totals import peak_bandwidth, peak_bytes
 from stepsim.simulation.running.batches import Ending, ManyRuns, Outcomes
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
 
 _EXACT = 1 << 53
 """Below it floats hold every int, so that their quotient is that of the ints."""

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepsim.arguments import shown, text_of
+from stepsim.arguments import is_number, shown, text_of
 from stepsim.errors import ArgError, StepSimError
-from stepsim.graph import FIFO_DEPTH, Bindings, check_bindings
+from stepsim.graph import FIFO_DEPTH, PAR_DISPATCH, Bindings, check_bindings
 from stepsim.machine import Machine, load_machine
 from stepsim.simulation.running.batches import ManyRuns
 from stepsim.simulation.running.limits import Limits
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from stepsim.simulation.programs.prepared import Prepared
@@ -67,6 +68,17 @@ class Variant:
             value = getattr(self, name)
             if not isinstance(value, Mapping) and (name != "bindings" or value is not None):
                 raise ArgError(f"{what} {name} must be a mapping, found {shown(value)}")
+        for name, depth in self.fifo_depths.items():
+            if depth is not None:
+                FIFO_DEPTH.checked(f"{what} fifo_depths[{shown(name)}]", depth)
+        for name, factor in self.compute.items():
+            if not (is_number(factor) and factor > 0):
+                raise ArgError(
+                    f"{what} compute[{shown(name)}] must be a positive number, found "
+                    f"{shown(factor)}; math.inf removes the limit"
+                )
+        for name, width in self.par_dispatch.items():
+            PAR_DISPATCH.checked(f"{what} par_dispatch[{shown(name)}]", width)
         if self.machine is not None and not isinstance(self.machine, Machine):
             try:
                 machine = load_machine(self.machine)
@@ -74,6 +86,7 @@ class Variant:
                 raise type(error)(f"{what} {error}") from error
             object.__setattr__(self, "machine", machine)
 
+    @typed
     def applied(self, prepared: Prepared) -> Prepared:
         """The prepared program with the change; ``bindings`` are given to its runs.
 

@@ -40,7 +40,7 @@ from stepsim.graph import (
     Wiring,
 )
 from stepsim.kernels import Payload
-from stepsim.results import ENERGY_OF_UNITS
+from stepsim.results import ENERGY, ENERGY_OF_UNITS
 from stepsim.simulation.outcome.token_bytes import token_sizes
 
 if TYPE_CHECKING:
@@ -63,15 +63,8 @@ class EnergyTotals(NamedTuple):
 
     def columns(self, seconds: float | None) -> dict[str, float | None]:
         """The measures of a run of this length."""
-        return {
-            "energy_joules": self.total,
-            "energy_offchip_joules": self.offchip,
-            "energy_onchip_joules": self.onchip,
-            "energy_fifo_joules": self.fifo,
-            "energy_compute_joules": self.compute,
-            "energy_static_joules": self.static,
-            "edp": None if seconds is None else self.total * seconds,
-        }
+        edp = None if seconds is None else self.total * seconds
+        return dict(zip(ENERGY, (*self, edp), strict=False))  # tokens are of workloads
 
     def and_also(self, other: EnergyTotals) -> EnergyTotals:
         """The energy of two runs, one after another."""
@@ -263,8 +256,8 @@ def _token_bytes(element: ElementType) -> int | None:
             return None
         return packed_bytes(int(element.rows) * int(element.cols), element.dtype.bits)
     if isinstance(element, TupleType):
-        parts = [_token_bytes(part) for part in element.parts]
-        known = [size for size in parts if size is not None]
+        parts = [(_token_bytes(part), count) for part, count in element.counts.items()]
+        known = [size * count for size, count in parts if size is not None]
         return sum(known) if len(known) == len(parts) else None
     # A byte for each flag; references and acknowledgments have no payload.
     return element.width if isinstance(element, MultiHot | IndexSelector) else 0

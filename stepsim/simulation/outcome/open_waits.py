@@ -18,6 +18,7 @@ _CAUSES: Final = {
     Status.WAIT_OUTPUT: Cause.SLOT,
     Status.WAIT_MEMORY: Cause.MEMORY,
     Status.WAIT_DECISION: Cause.DECISION,
+    Status.PARKED: Cause.SLOT,
 }
 """What a blocked unit waits for; one that is ready was stopped by a limit and waits for nothing."""
 
@@ -87,7 +88,7 @@ def open_waits(execution: Any, cycles: int) -> OpenWaits:
     states, fifo = units["state"][unit], np.full(len(unit), -1, np.int64)
     for place, (number, state) in enumerate(zip(unit.tolist(), states.tolist(), strict=True)):
         record = units[number]
-        if state == Status.WAIT_OUTPUT:
+        if state in (Status.WAIT_OUTPUT, Status.PARKED):
             fifo[place] = record["wait_channel"]
         elif state == Status.WAIT_INPUT:
             awaited = awaited_inputs(record, channels, execution.params)

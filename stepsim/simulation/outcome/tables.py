@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels import INFINITY, MEMORY_TAIL, Cause, Status
+from stepsim.kernels import INFINITY, MEMORY_TAIL as MEMORY_TAIL, Cause, Status
 from stepsim.lowering import Image
 from stepsim.results import OF_FIFOS, OF_UNITS, Events, Tables, fifo_occupancy, unit_occupancy
 from stepsim.simulation.outcome.open_waits import open_cycles, open_waits
@@ -17,7 +17,6 @@ from stepsim.simulation.outcome.open_waits import open_cycles, open_waits
 if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import UnitEnergy
 
-__all__ = ["MEMORY_TAIL", "STATES", "last_unit", "run_length", "tables_of", "wait_phrase"]
 
 STATES = {
     Status.READY: "ready",
@@ -28,6 +27,8 @@ STATES = {
     Status.DONE: "done",
     Status.FAILED: "failed",
     Status.NO_SPACE: "ready",
+    Status.PARKED: "waits for a slot",
+    Status.NO_PACES: "ready",
 }
 """The activity of a unit, by its Status."""
 

@@ -129,7 +129,7 @@ def ending_of(execution: Execution) -> tuple[str, str]:
 
 
 def added(runs: Sequence[Totals]) -> Totals:
-    """Totals of programs that came to their end one after another."""
+    """Totals of programs that completed one after another."""
     last = runs[-1]
     sums = {name: sum(getattr(one, name) for one in runs) for name in _ADDED}
     peaks = [one.peak_bytes for one in runs]

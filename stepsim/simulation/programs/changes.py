@@ -1,6 +1,6 @@
 """A changed `Prepared` of the same wiring: other FIFO depths, compute bandwidths or machine.
 
-The laid-out image is edited, which takes a fraction of the time of a run where laying it out anew
+The laid-out image is edited, which takes a fraction of the time of a run where laying it out again
 takes several runs. What comes out is the image of the program that was built with the changed
 numbers, to the byte.
 """

@@ -107,7 +107,7 @@ def read_depths(
     ArgError
         The file cannot be read, is for another program (one that differs in the default depth alone
         is the same where the file names all FIFOs that have it), names a FIFO that the program does
-        not have, or has a depth that is none; the message has the line.
+        not have, or has an invalid depth; the message has the line.
     """
     where = f"{_WHAT} {os.fspath(path)}"
     cure = "FifoSizes.save and `stepsim size` write such files."

@@ -71,6 +71,7 @@ from stepsim.simulation.running.image_run import ImageRun, Recording, run_image
 from stepsim.simulation.running.limits import Limits, check_limits
 from stepsim.simulation.running.progress import Progress, expected_traffic, heartbeat
 from stepsim.threads import THREADS
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,7 +166,7 @@ class Prepared:
         regions: Mapping[str, int] | None = None,
         addresses: Mapping[str, Any] | None = None,
     ) -> Prepared:
-        """The same program with other numbers, without laying it out anew.
+        """The same program with other numbers, without laying it out again.
 
         Its runs are, to the byte of their image, those of a program built with these numbers. This
         one stays as it is. Values that are not given keep earlier changes.
@@ -211,6 +212,7 @@ class Prepared:
             made = with_regions(made, regions)
         return made
 
+    @typed
     def edited(self, edit: Callable[[Image], Image]) -> Prepared:
         """The same program with an image that ``edit`` makes of its own; units and FIFOs stay."""
         return with_image(self, edit)

@@ -15,12 +15,12 @@ from stepsim.results import ACCESS, WAIT, Events, Memory, records_by
 from stepsim.simulation.outcome.open_waits import open_waits
 from stepsim.simulation.outcome.working_memory import working_bytes
 from stepsim.simulation.recording.buffers import buffers_of, payload_bytes
-from stepsim.simulation.recording.record import ISSUED, WAITS
+from stepsim.simulation.recording.record import ISSUED, WAITS, Cause
 
 if TYPE_CHECKING:
     from stepsim.simulation.running.image_run import ImageRun
 
-_CAUSES = tuple(cause.name.lower() for cause in WAITS)
+_CAUSES = tuple(cause.name.lower() for cause in WAITS if cause != Cause.MARK)
 """Of waits, by number."""
 
 
@@ -118,6 +118,8 @@ def _waits(run: ImageRun) -> NDArray[np.void]:
     more = {"unit": open_ones.unit, "cause": open_ones.cause, "fifo": open_ones.fifo,
             "begin": open_ones.begin, "end": ended}  # fmt: skip
     columns = {name: np.concatenate((found[name], own)) for name, own in more.items()}
+    # Which of the two it is matters only for what it follows from.
+    columns["cause"][columns["cause"] == Cause.MARK] = Cause.DECISION
     return records_by("unit", WAIT, **columns)
 
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels import CAUSE_BITS, LENGTH_SHIFT, MOST_PLACES, Cause, Execution
+from stepsim.kernels import CAUSE_BITS, LENGTH_SHIFT, MOST_PLACES, Cause as Cause, Execution
 from stepsim.results import ACCESS, WAIT, records_by
 
 if TYPE_CHECKING:
     from stepsim.kernels import Journal
 
-__all__ = ["ISSUED", "LATE", "RISE", "WAITS", "Cause", "Record", "record_of"]
 
 ISSUED = np.dtype(
     [(name, ACCESS[name]) for name in ("unit", "begin", "end", "requests")], align=True
@@ -35,15 +34,18 @@ RISE = np.dtype(
 _PLACED = {
     cause: side
     for side, causes in (
-        ("consumer", (Cause.TOKEN, Cause.CLOSURE, Cause.DECISION, Cause.PACE_TOKEN,
-                      Cause.PACE_CLOSURE, Cause.PACE_CLOCK)),
-        ("producer", (Cause.SLOT, Cause.EMISSION, Cause.PACE_SLOT, Cause.PACE_SCHEDULE)),
+        ("consumer", (Cause.TOKEN, Cause.CLOSURE, Cause.DECISION, Cause.MARK, Cause.PACE_TOKEN,
+                      Cause.PACE_CLOSURE, Cause.PACE_CLOCK, Cause.PACE_MARK)),
+        ("producer", (Cause.SLOT, Cause.EMISSION, Cause.PACE_SLOT, Cause.PACE_SCHEDULE,
+                      Cause.PACE_PARKED, Cause.PACE_WORK)),
     )
     for cause in causes
 }  # fmt: skip
 """The end of a FIFO that an entry refers to."""
 
-WAITS: Final = (Cause.TOKEN, Cause.SLOT, Cause.CLOSURE, Cause.MEMORY, Cause.DECISION)
+WAITS: Final = (
+    Cause.TOKEN, Cause.SLOT, Cause.CLOSURE, Cause.MEMORY, Cause.DECISION, Cause.MARK
+)  # fmt: skip
 """Causes of waits, by number."""
 
 

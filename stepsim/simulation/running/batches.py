@@ -184,11 +184,17 @@ class ManyRuns:
         )
 
 
-def run_all(many: Sequence[ManyRuns], threads: int) -> list[Outcomes]:
+def run_all(
+    many: Sequence[ManyRuns],
+    threads: int,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> list[Outcomes]:
     """Make all runs on some threads; the engine runs without the interpreter lock.
 
-    An interrupt ends the threads within a fraction of a second.
+    An interrupt ends the threads within a fraction of a second. ``progress`` is called with the
+    pieces of work that are done, and their number.
     """
     slices = 1 if threads == 1 else -(-_SLICES * threads // len(many))
-    in_threads([job for each in many for job in each.jobs(slices)], threads)
+    jobs = [job for each in many for job in each.jobs(slices)]
+    in_threads(jobs, threads, lambda done: progress(done, len(jobs)))
     return [each.outcomes() for each in many]

@@ -49,9 +49,11 @@ def access_parts(timing: TimingParams, requests: int, bundle: int, length: int) 
 
     Parameters
     ----------
-    requests, bundle : as of `lone_access`.
+    requests, bundle : as of `lone_access`; an access of no request of its own, whose tile is in
+        one that is under way, waits for that.
     length : of the access, in cycles.
     """
+    requests = max(requests, 1)
     queue = max(0, length - lone_access(timing, requests, bundle))
     latency = min(length - queue, lone_access(timing, 1, bundle))
     return AccessParts(length - queue - latency, queue, latency)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stepsim.kernels
 from stepsim.kernels import Origin, execute, is_jit_disabled, run
 from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image
 
@@ -37,12 +36,4 @@ def warm_up() -> Origin:
     image = build_image(network)
     execute(image)
     origin: Origin = run.make_ready()
-    return origin
-
-
-def warm_up_recorded() -> Origin:
-    """Compile or load the engine of runs that are recorded, and what times their waits anew; where
-    the code of the engine is from."""
-    stepsim.kernels.retime.make_ready()
-    origin: Origin = stepsim.kernels.run_recorded.make_ready()
     return origin

@@ -28,11 +28,11 @@ programs.
 
 Not everything about the runs was recorded. Three settings were inferred from these very cycles: a
 FIFO depth of 2, an on-chip bandwidth of 64 bytes per cycle, and one FLOP per element of a square.
-So were the sizes of `generated_moe`. The other rules come from the simulator's behavior elsewhere.
+The sizes of `generated_moe` were too. The other rules come from the simulator's behavior elsewhere.
 
 The public simulator ends 1, 2 or 3 cycles after its last memory operator, depending on how the host
 schedules its threads; StepDB lists one graph twice, with 858 and 859 cycles. stepsim always counts
-3, so a difference of 0, 1 or 2 cycles is none of the rules.
+3, so a difference of 0, 1 or 2 cycles does not contradict the rules.
 
 ## Agreement
 

@@ -1,0 +1,28 @@
+"""Every engine by name: what a wheel carries, and what is compiled ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from stepsim.kernels.build.entry_point import EntryPoint
+from stepsim.kernels.dram.traffic import run_traffic
+from stepsim.kernels.engine import run
+from stepsim.kernels.engines import engine_of, recorded_engine_of
+from stepsim.kernels.hardware.clock import run_hardware
+from stepsim.kernels.memory.dispatch import MEMORY_MODELS
+from stepsim.kernels.recording.recorded import run_recorded
+from stepsim.kernels.recording.retiming import retime
+
+_OWN: Final = [name for name, model in MEMORY_MODELS.items() if model.addressed]
+
+ENGINES: Final[Mapping[str, tuple[EntryPoint, ...]]] = {
+    "runs": (run,),
+    "recorded": (run_recorded, retime),
+    **{name: (engine_of(name),) for name in _OWN},
+    **{f"recorded-{name}": (recorded_engine_of(name),) for name in _OWN},
+    "requests": (run_traffic,),
+    "hardware": (run_hardware,),
+}
+"""Runs on common memory models, the same recorded, each memory model with an engine of its own,
+the DRAM alone (``st.dram``), and the hardware level."""
