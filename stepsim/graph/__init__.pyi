@@ -35,8 +35,7 @@ from stepsim.graph.types import (
 from stepsim.graph import fn as fn, nn as nn
 from stepsim.graph.accounting import Accounting as Accounting
 from stepsim.graph.accumulation import neg_infinity as neg_infinity, zero as zero
-from stepsim.graph.fn import offered_functions as offered_functions
-from stepsim.graph.functions import function as function
+from stepsim.graph.functions.define import function as function
 from stepsim.graph.functions.function import Rule as Rule
 from stepsim.graph.functions.matrices import rotary as rotary
 from stepsim.graph.functions.piece_size import (
@@ -174,6 +173,7 @@ from stepsim.graph.ops.sources import (
     printer as printer,
     selector as selector,
 )
+from stepsim.graph.plugin_functions import offered_functions as offered_functions
 from stepsim.graph.programs.binding import number_of as number_of, substitution as substitution
 from stepsim.graph.programs.draw import listing as listing
 from stepsim.graph.programs.fingerprint import fingerprint as fingerprint

@@ -55,7 +55,7 @@ class Accounting:
         if isinstance(element, Buffer):
             return product((*(d.most for d in element.dims), self.type_bytes(element.tile)))
         if isinstance(element, TupleType):
-            return sum(self.type_bytes(p) for p in element.parts)
+            return sum(product((n, self.type_bytes(p))) for p, n in element.counts.items())
         return 1
 
     def stream_bytes(self, stream: StreamHandle) -> Size:

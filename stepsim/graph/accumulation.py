@@ -392,6 +392,11 @@ def _packed(side: Dim, stream: Stream, reduced: Sequence[Dim], namer: Namer) -> 
         return Dim(product((side.size, *(d.size for d in reduced))))
     kept = stream.shape[: len(stream.shape) - len(reduced)]
     total: Size | None = None
+    bound: Size | None = None
     if not side.is_ragged:
         total = product((side.size, cardinality(stream.shape)))
-    return namer.ragged("r", f"rows packed from {stream!r}", total=total, span=cardinality(kept))
+        if len(reduced) == 1:
+            bound = product((side.size, reduced[0].most))
+    return namer.ragged(
+        "r", f"rows packed from {stream!r}", total=total, bound=bound, span=cardinality(kept)
+    )

@@ -169,7 +169,7 @@ class StreamHandle:
         if not is_whole(index):
             raise RankError(f"dim {shown(index)} does not exist: the index of a dim is an int")
         if not 0 <= index <= self.rank:
-            raise RankError(f"dim {index} does not exist: {self!r} has dims 0..{self.rank}")
+            raise RankError(f"dim {shown(index)} does not exist: {self!r} has dims 0..{self.rank}")
         return self.shape[self.rank - int(index)]
 
     def cardinality(self) -> Size:

@@ -203,7 +203,7 @@ class Metrics:
                 f"program '{self.program.name}' has {len(routings)} routings; use "
                 "bind({routing: indices})"
             )
-        return self.bind({routings[0]: np.asarray(indices)})
+        return self.bind({routings[0]: indices})
 
     def lambdify(self, quantity: str, arguments: Sequence[Any]) -> Callable[..., Any]:
         """A numpy function of one total (``off_chip_traffic``, ...) for sweeps.
@@ -216,13 +216,13 @@ class Metrics:
             depends on a symbol that is not among them.
         """
         if not (isinstance(quantity, str) and quantity in _QUANTITIES):
-            raise ArgError(f"unknown quantity {quantity!r:.200}; use {', '.join(_QUANTITIES)}")
+            raise ArgError(f"unknown quantity {shown(quantity)}; use {', '.join(_QUANTITIES)}")
         expr = getattr(self, quantity)
         listed = list(arguments) if isinstance(arguments, Iterable) else [arguments]
         symbols = [a.expr if isinstance(a, Dim) else a for a in listed]
         if odd := [a for a in symbols if not isinstance(a, sympy.Symbol)]:
             raise ArgError(
-                f"arguments of {quantity}: found {odd[0]!r:.200}, expected a list of symbols and "
+                f"arguments of {quantity}: found {shown(odd[0])}, expected a list of symbols and "
                 "dynamic dims"
             )
         left = expr.free_symbols - set(symbols)
@@ -264,7 +264,7 @@ class BoundMetrics:
         known: Any = size.size if isinstance(size, Dim) else light(size)
         whole = isinstance(known, int) and not isinstance(known, bool)
         if not (whole or (isinstance(known, Formula) and known.symbols())):
-            raise ArgError(f"value: found {size!r:.200}, expected a dim or an expression of dims")
+            raise ArgError(f"value: found {shown(size)}, expected a dim or an expression of dims")
         return number_of(known, self.values)
 
 

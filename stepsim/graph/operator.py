@@ -51,11 +51,14 @@ class Operator:
     """A node: inputs, attributes, outputs. Registered operators do not change.
 
     ``name`` is the user's spelling of the operator, ``unit_kind`` the unit that times it.
+    Attributes that came later (``_added``) are left out where they have their default, so that the
+    fingerprints of earlier programs stay.
     """
 
     name: ClassVar[str] = "?"
     unit_kind: ClassVar[str] = "?"
     charges_compute: ClassVar[bool] = False
+    _added: ClassVar[tuple[str, ...]] = ()
 
     label: str | None = None
     inputs: tuple[Stream, ...] = field(default=(), init=False)
@@ -72,7 +75,10 @@ class Operator:
 
     def attributes(self) -> dict[str, Any]:
         """The parameters of the operator, for printing and for the fingerprint."""
-        return {name: getattr(self, name) for name in _own_fields(type(self))}  # type: ignore[arg-type]
+        kind = type(self)
+        found = {name: getattr(self, name) for name in _own_fields(kind)}  # type: ignore[arg-type]
+        unset = [name for name in kind._added if found[name] == getattr(kind, name)]
+        return {name: value for name, value in found.items() if name not in unset}
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         """Parameters of the unit, in plain ints, lists and strings."""

@@ -9,17 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from stepsim.graph import functions as fn
-from stepsim.graph.functions.function import Function, Record
-
-__all__ = [
-    "ACCUMULATIONS",
-    "MAPS",
-    "MAP_ACCUMULATIONS",
-    "Record",
-    "matmul",
-    "write_address",
-]
+from stepsim.graph import fn
+from stepsim.graph.functions.function import Function, Record as Record
 
 
 def _named(name: str, function: Function | None, **changes: Any) -> Record:

@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeVar, overload
 
 from stepsim.errors import DimError, RankError
 from stepsim.graph.accumulation import Init, Inits
-from stepsim.graph.functions import Function, SelectorFunction
+from stepsim.graph.functions.function import Function
+from stepsim.graph.functions.selectors import SelectorFunction
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.ops import sources
 from stepsim.graph.ops.flat_map import flat_maps as flat_map

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from stepsim.arguments import label_of, shown
-from stepsim.dtypes import DType, dtype_of, packed_bytes
+from stepsim.dtypes import DType as DType, dtype_of as dtype_of, packed_bytes
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph.sizes.dims import Dim, DimLike
 from stepsim.graph.sizes.limits import COUNT, SELECTED, SIZE, STREAMS
 from stepsim.graph.sizes.sizes import Expression, Size, expression, product
 
-__all__ = [
-    "Ack",
-    "Buffer",
-    "DType",
-    "ElementType",
-    "IndexSelector",
-    "MultiHot",
-    "TensorSpec",
-    "Tile",
-    "TupleType",
-    "as_spec",
-    "dtype_of",
-    "spec",
-]
+_SPELLED = 64
+"""Members of a tuple that its text names one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +30,9 @@ class Tile:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.dtype, DType) and isinstance(self.rows, Dim)):
-            raise ArgError(f"Tile: expected a DType and two Dims, found {self!r}; use Tile.of")
+            raise ArgError(f"Tile: expected a DType and two Dims, found {shown(self)}; use Tile.of")
         if not isinstance(self.cols, Dim):
-            raise ArgError(f"Tile: expected a DType and two Dims, found {self!r}; use Tile.of")
+            raise ArgError(f"Tile: expected a DType and two Dims, found {shown(self)}; use Tile.of")
 
     @classmethod
     def of(cls, dtype: DType | str, rows: DimLike, cols: DimLike) -> Tile:
@@ -141,25 +130,89 @@ class Buffer:
     def __post_init__(self) -> None:
         dims = isinstance(self.dims, tuple) and all(isinstance(d, Dim) for d in self.dims)
         if not (isinstance(self.tile, Tile) and dims):
-            raise ArgError(f"Buffer: expected a Tile and a tuple of Dims, found {self!r}")
+            raise ArgError(f"Buffer: expected a Tile and a tuple of Dims, found {shown(self)}")
 
     def __str__(self) -> str:
         return f"Buffer[{', '.join(str(d) for d in self.dims)} of {self.tile}]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TupleType:
-    """Elements of a zipped stream."""
+    """Elements of a zipped stream.
+
+    A tuple of a tuple with itself has twice the members, so that a few nested ones have millions.
+    What is asked of all members is therefore asked of each different one once.
+
+    Attributes
+    ----------
+    parts : the types that were zipped.
+    counts : how often each type that is not a tuple is there, at any depth.
+    width : the number of members at all depths.
+    """
 
     parts: tuple[ElementType, ...]
+    counts: Mapping[ElementType, int] = field(init=False)
+    width: int = field(init=False)
+    _hash: int = field(init=False)
+    _text: str = field(init=False)
 
     def __post_init__(self) -> None:
         parts = self.parts
         if not isinstance(parts, tuple) or not all(isinstance(p, ElementType) for p in parts):
             raise ArgError(f"TupleType: expected a tuple of element types, found {shown(parts)}")
+        counts: dict[ElementType, int] = {}
+        for part in parts:
+            inner = part.counts if isinstance(part, TupleType) else {part: 1}
+            for kind, count in inner.items():
+                counts[kind] = counts.get(kind, 0) + count
+        width = sum(counts.values())
+        text = "(" + ", ".join(str(p) for p in parts) + ")"
+        if width > _SPELLED:
+            bits = width.bit_length() - 1
+            text = f"({width} members)" if bits < 64 else f"(2**{bits} members or more)"
+        made = {"counts": counts, "width": width, "_hash": hash(parts), "_text": text}
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
+
+    def changed(self, change: Callable[[ElementType], ElementType]) -> TupleType:
+        """The tuple of the changed parts; a tuple that is there twice is changed once."""
+        made: dict[int, ElementType] = {}
+        parts = []
+        for part in self.parts:
+            new = made.get(id(part)) or change(part)
+            if isinstance(part, TupleType):
+                made[id(part)] = new
+            parts.append(new)
+        return TupleType(tuple(parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TupleType) and _same(self, other, set())
+
+    def __reduce__(self) -> tuple[type[TupleType], tuple[Any, ...]]:
+        return TupleType, (self.parts,)  # hashes differ from process to process
+
+    def __repr__(self) -> str:
+        return f"TupleType[{self}]"
 
     def __str__(self) -> str:
-        return "(" + ", ".join(str(p) for p in self.parts) + ")"
+        return self._text
+
+
+def _same(left: TupleType, right: TupleType, known: set[tuple[int, int]]) -> bool:
+    """Whether two tuples have equal parts; pairs that are ``known`` are not compared again."""
+    pair = id(left), id(right)
+    if left is right or pair in known:
+        return True
+    known.add(pair)
+    return (left._hash, left.width, len(left.parts)) == (
+        right._hash, right.width, len(right.parts),
+    ) and all(
+        _same(a, b, known) if isinstance(a, TupleType) and isinstance(b, TupleType) else a == b
+        for a, b in zip(left.parts, right.parts, strict=True)
+    )  # fmt: skip
 
 
 ElementType = Tile | MultiHot | IndexSelector | Ack | Buffer | TupleType

@@ -10,7 +10,7 @@ import pytest
 
 import stepsim as st
 from stepsim.graph import Function, fn
-from stepsim.graph.functions import SelectorFunction
+from stepsim.graph.functions.selectors import SelectorFunction
 from stepsim.simulation import run_functional
 
 FUNCTIONS = [

@@ -81,8 +81,8 @@ def test_ways_to_write_a_cost(cost: Any, value: int) -> None:
         ({"flops": "m*n"}, "flops must be an int, a sympy expression"),
         ({"flops": m / 2}, "has the coefficient 1/2, expected whole numbers"),
         ({"flops": m * n - m}, "has the negative coefficient -1"),
-        ({"flops": m / n}, "m/n is no polynomial of the sides"),
-        ({"flops": sympy.log(m)}, r"log\(m\) is no polynomial of the sides"),
+        ({"flops": m / n}, "m/n is not a polynomial of the sides"),
+        ({"flops": sympy.log(m)}, r"log\(m\) is not a polynomial of the sides"),
         ({"flops": sympy.Symbol("k")}, "the shape has no letter k; it has m, n"),
         ({"flops": lambda rows: rows}, "the shape has no letter rows; it has m, n"),
         ({"flops": lambda m: math.ceil(m / 2) if m > 3 else 1}, "the function raised TypeError"),
@@ -311,7 +311,7 @@ def test_types_of_the_standard_functions(program: st.Program) -> None:
         (lambda: fn.rotary("odd"), "pairs must be 'half' or 'interleaved'"),
         (lambda: fn.causal_mask(window=0), "window must be at least 1"),
         (lambda: fn.part(2, 2), "index must be below members = 2"),
-        (lambda: fn.quantize("u64"), "u64 is no type to compute with"),
+        (lambda: fn.quantize("u64"), "u64 is not a type to compute with"),
     ],
 )
 def test_arguments_of_standard_functions(make: Any, message: str) -> None:

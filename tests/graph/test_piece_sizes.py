@@ -115,7 +115,7 @@ def test_one_spelling_for_each_formula(text: str, spelled: str) -> None:
         ("k", "holds 'k', expected an int or one of 'rows', 'cols', 'valid', 'length', or a"),
         ("row", "did you mean 'rows'"),
         ("0*m", "must be an int from 1"),
-        ("7/2", r"no whole number; write ceil\(7/2\)"),
+        ("7/2", r"not a whole number; write ceil\(7/2\)"),
         ("m/0", "the divisor must be from 1"),
         ("m/n", "only the whole size can be divided, by a number"),
         ("ceil(m/2)+1", "only the whole size can be divided, by a number"),

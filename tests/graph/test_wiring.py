@@ -129,7 +129,7 @@ def cyclic():
         free = [st.feedback(u64, [p.dim(f"d{i}")], label=f"free.{i}") for i in range(2)]
         data, which = st.eager_merge(free, label="ready")
         data.consume()
-        start = st.selector([[1, 0], [0, 1]], label="start")
+        start = st.selector([[[1, 0], [0, 1]]], label="start").flatten(0, 1)
         plan = st.reassemble([start, which], st.selector([[1, 0]] * 2 + [[0, 1]] * 6), label="plan")
         plan = plan.flatten(0, 1)
         for region, loop in zip(st.partition(work, plan, rank=1), free, strict=True):

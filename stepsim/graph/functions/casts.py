@@ -18,7 +18,7 @@ _LARGEST = {DType.f8e4m3: 448.0, DType.f8e5m2: 57344.0, DType.f4: 6.0}
 def _narrow(name: str, dtype: DType | str) -> DType:
     wanted = dtype_of(dtype)
     if not wanted.is_arithmetic:
-        raise ArgError(f"{name}: {wanted} is no type to compute with, such as i8 or f32")
+        raise ArgError(f"{name}: {wanted} is not a type to compute with, such as i8 or f32")
     return wanted
 
 

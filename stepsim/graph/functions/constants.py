@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from stepsim.arguments import scalar, shown
@@ -9,7 +12,19 @@ from stepsim.errors import ArgError
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import PUBLISHED, SAME_AS_PUBLISHED, family, standard
 
-_CONST = "The scalar costs nothing. Valid rows stay."
+
+def _with(
+    name: str, value: float, values: Callable[[Any, Any], Any], formula: str, divides: bool = False,
+    **more: Any,
+) -> Function:  # fmt: skip
+    """A function of each scalar and a constant, by its ``values``; the formula is for its text."""
+    c = np.float32(scalar(f"{name}: value", value))
+    if c == 0 and divides:
+        raise ArgError(f"{name} takes a number other than 0 in f32, found {shown(value)}")
+    return standard(
+        name, "same", lambda x: values(x, c), f"``{formula}``.",
+        text="The scalar costs nothing. Valid rows stay.", arguments=(value,), **more,
+    )  # fmt: skip
 
 
 @family(1)
@@ -20,11 +35,7 @@ def add_const(value: float) -> Function:
     ----------
     value : the number.
     """
-    c = np.float32(scalar("add_const: value", value))
-    return standard(
-        "add_const", "same", lambda x: x + c, f"``x + {value}``.", weight=1, text=_CONST,
-        arguments=(value,),
-    )  # fmt: skip
+    return _with("add_const", value, np.add, f"x + {shown(value, str)}", weight=1)
 
 
 @family(1)
@@ -35,11 +46,7 @@ def sub_const(value: float) -> Function:
     ----------
     value : the number.
     """
-    c = np.float32(scalar("sub_const: value", value))
-    return standard(
-        "sub_const", "same", lambda x: x - c, f"``x - {value}``.", weight=1, text=_CONST,
-        arguments=(value,),
-    )  # fmt: skip
+    return _with("sub_const", value, np.subtract, f"x - {shown(value, str)}", weight=1)
 
 
 @family(1)
@@ -50,11 +57,7 @@ def mul_const(value: float) -> Function:
     ----------
     value : the number.
     """
-    c = np.float32(scalar("mul_const: value", value))
-    return standard(
-        "mul_const", "same", lambda x: x * c, f"``x * {value}``.", weight=1, text=_CONST,
-        arguments=(value,),
-    )  # fmt: skip
+    return _with("mul_const", value, np.multiply, f"x * {shown(value, str)}", weight=1)
 
 
 @family(1)
@@ -65,13 +68,10 @@ def div_const(value: float) -> Function:
     ----------
     value : the number, not 0.
     """
-    c = np.float32(scalar("div_const: value", value))
-    if c == 0:
-        raise ArgError(f"div_const takes a number other than 0 in f32, found {shown(value)}")
-    return standard(
-        "div_const", "same", lambda x: x / c, f"``x / {value}``.", weight=1, text=_CONST,
-        arguments=(value,), flops=f"{SAME_AS_PUBLISHED}: as div.",
-    )  # fmt: skip
+    flops = f"{SAME_AS_PUBLISHED}: as div."
+    return _with(
+        "div_const", value, np.divide, f"x / {shown(value, str)}", True, weight=1, flops=flops
+    )
 
 
 @family(1)
@@ -82,12 +82,9 @@ def floor_div_const(value: float) -> Function:
     ----------
     value : the number, not 0.
     """
-    c = np.float32(scalar("floor_div_const: value", value))
-    if c == 0:
-        raise ArgError(f"floor_div_const takes a number other than 0 in f32, found {shown(value)}")
-    return standard(
-        "floor_div_const", "same", lambda x: np.floor(x / c), f"``floor(x / {value})``.", weight=2,
-        text=_CONST, arguments=(value,),
+    return _with(
+        "floor_div_const", value, lambda x, c: np.floor(x / c),
+        f"floor(x / {shown(value, str)})", True, weight=2,
     )  # fmt: skip
 
 
@@ -133,6 +130,7 @@ def full_like(value: float) -> Function:
     """
     c = np.float32(scalar("full_like: value", value))
     return standard(
-        "full_like", "same", lambda x: np.full_like(x, c), f"A tile of {value} of the same size.",
+        "full_like", "same", lambda x: np.full_like(x, c),
+        f"A tile of {shown(value, str)} of the same size.",
         weight=1, arguments=(value,), flops=PUBLISHED,
     )  # fmt: skip

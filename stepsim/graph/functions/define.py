@@ -45,8 +45,8 @@ def function(
     letters must be equal sides, and numbers are what they say. A side can be a sum, as in
     ``"a n, b n -> a+b n"``. ``"m n -> m 1, m n"`` has two results, a stream of tuples that
     ``st.unzip`` takes apart. In ``"m 1, m d; m n, n d -> m 1, m d"`` the operands before ``;`` are
-    the states of an accumulation, which starts from the ``init`` of ``accum``; so does the first
-    operand of a function that folds, as nobody else knows where it starts. ``"same"`` is
+    the states of an accumulation, which starts from the ``init`` of ``accum``. The first
+    operand of a function that folds also starts from it. ``"same"`` is
     ``"m n -> m n"``; ``"broadcast"`` takes two tiles, ``"broadcast 3"`` three, whose sides are
     equal or 1, and ``m`` and ``n`` are the result's.
 
@@ -57,7 +57,7 @@ def function(
     flops : FLOPs of one firing: an int, a sympy expression of the letters, or a function whose
         parameters are letters, ``lambda m, n: 5*m*n + 3*m``. Sums of products with whole
         coefficients from 0.
-    cycles : cycles beside those of the FLOPs, written likewise.
+    cycles : cycles in addition to those of the FLOPs, written likewise.
     values : arrays of the operands to the array of the result, or a tuple of arrays; needed to
         evaluate programs.
     dtype : scalar type of the results, one or one for each; None keeps that of the first operand,
@@ -79,7 +79,7 @@ def function(
 
     Raises
     ------
-    ArgError : an argument cannot be read, contradicts another, or the cost is no polynomial.
+    ArgError : an argument cannot be read, contradicts another, or the cost is not a polynomial.
 
     Example
     -------
@@ -139,7 +139,7 @@ def _kinds(where: str, kind: Any, count: int) -> tuple[str, ...]:
         if not isinstance(one, str) or one not in KINDS:
             raise ArgError(
                 f"{where}: kind must be one of {', '.join(KINDS)}, found {shown(one)}"
-                f"{did_you_mean(str(one), KINDS)}"
+                f"{did_you_mean(shown(one, str), KINDS)}"
             )
     return given
 

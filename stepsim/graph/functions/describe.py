@@ -9,12 +9,13 @@ from stepsim.graph.functions.polynomial import Polynomial
 
 _SIDES = {"m": 4, "n": 8, "k": 8, "h": 4, "a": 4, "b": 2, "c": 2}
 _OTHER = 4
+_NAMES = "xyzuvw"
 
 _HEADS = {
     title: f"\n\n{title}\n{'-' * len(title)}\n"
     for title in ("Shape", "Parameters", "Fires", "FLOPs", "Memory", "Raises", "Example")
 }
-_OF_PARAMETERS = "ArgError : a parameter is none of those above.\n"
+_OF_PARAMETERS = "ArgError : a parameter is not one of those above.\n"
 
 
 def described(
@@ -43,7 +44,7 @@ def described(
         )
     )  # fmt: skip
     parts.append(
-        "Raises\n------\nDTypeError : an operand is no tile of the kind that is wanted.\n"
+        "Raises\n------\nDTypeError : an operand is not a tile of the expected kind.\n"
         "DimError : sides that must be equal are different, or not known to be equal."
     )
     if example is not None:
@@ -111,7 +112,7 @@ def _example(fn: Function, spelling: str) -> str:
     folds = fn.shape.states > 0
     for i, tile in enumerate(fn.shape.operands[fn.shape.states :]):
         rows, cols = (_size(side) for side in tile)
-        name = "xyzuvw"[i]
+        name = _NAMES[i] if len(fn.shape.operands) <= len(_NAMES) else f"x{i}"
         names.append(name)
         if fn.kinds[fn.shape.states + i] == "address":
             lines.append(f"...     {name} = st.metadata([[1]])")

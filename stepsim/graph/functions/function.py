@@ -31,7 +31,7 @@ class Function:
     name, arguments : what it is called, and the arguments it was made with.
     shape : rows and columns of operands (states first) and results.
     flops : FLOPs of one firing, of the letters of ``shape``.
-    cycles : cycles of one firing beside ``ceil(flops / compute_bw)``, of the letters.
+    cycles : cycles of one firing in addition to ``ceil(flops / compute_bw)``, of the letters.
     values : arrays of the operands to the array, or tuple of arrays, of the results.
     kinds : what each operand is: ``number``, ``flag``, ``address`` or any ``tile``.
     dtypes : scalar type of each result: a type, or the operand that has it.
@@ -190,10 +190,11 @@ class Function:
 
 
 def accumulating(fn: Function, elements: int) -> Function | None:
-    """The accumulation that a function is for so many elements; None when it is none.
+    """The function as an accumulation over this many elements; None if it cannot be one.
 
-    A function with states is one. Another folds: its first operand becomes the state. One that
-    takes all of several elements has its results added up.
+    A function with states already is one. A function with one more operand than there are
+    elements folds: its first operand becomes the state. The results of a function that takes
+    exactly the elements are added up.
     """
     if fn.shape.states:
         return fn if fn.elements == elements else None

@@ -59,7 +59,7 @@ def size_in_words(what: str, text: str, words: Sequence[str]) -> int | str:
     if constant is None:
         return str(size)
     if size.exact and constant % size.divisor:
-        raise ArgError(f"{what} holds {text!r}, which is no whole number; write ceil({text})")
+        raise ArgError(f"{what} holds {text!r}, which is not a whole number; write ceil({text})")
     return -(-constant // size.divisor)
 
 
@@ -95,7 +95,7 @@ def _parsed(what: str, text: str, words: Sequence[str]) -> PieceSize:
     if "/" in given or "(" in given:
         raise ArgError(
             f"{what} holds {text!r}: only the whole size can be divided, by a number, as in m/2 or "
-            "ceil((m+n)/4); sums of rounded parts and division by a side are no polynomial"
+            "ceil((m+n)/4); sums of rounded parts and division by a side are not polynomials"
         )
     top = ZERO
     for number, letters in side_of(what, given, products=True).terms:

@@ -104,7 +104,7 @@ def cost_of(where: str, cost: object, letters: Sequence[str]) -> Polynomial:
 
     Raises
     ------
-    ArgError : it is no polynomial of the letters with whole coefficients from 0.
+    ArgError : it is not a polynomial of the letters with whole coefficients from 0.
     """
     if is_whole(cost):
         if int(cost) < 0:  # type: ignore[call-overload]
@@ -144,9 +144,9 @@ def _of_expression(where: str, cost: Any, letters: Sequence[str], known: str) ->
     symbols = sorted(cost.free_symbols, key=str)
     if not cost.is_polynomial(*symbols):
         raise ArgError(
-            f"{where}: {cost} is no polynomial of the sides, so that symbolic and executed numbers "
-            "could not be the same; write sums of products, such as 5*m*n + 3*m, an upper bound if "
-            "need be"
+            f"{where}: {cost} is not a polynomial of the sides, so that symbolic and executed "
+            "numbers could not be the same; write sums of products, such as 5*m*n + 3*m, an upper "
+            "bound if need be"
         )
     if not symbols:
         return _terms(where, cost, {(): cost})
@@ -220,7 +220,7 @@ def _multiplied_out(made: object, names: Sequence[str]) -> Polynomial | None:
 
 
 def _most(made: Formula, letters: Sequence[Symbol]) -> int:
-    """Most letters that a term multiplies; more than any may for what is no polynomial."""
+    """Most letters that a term multiplies; for anything but a polynomial, more than is allowed."""
     return max(
         sum(
             MAX_DEGREE + 1 if power < 0 or not isinstance(base, Sum | Symbol)
@@ -285,6 +285,7 @@ def _called(where: str, cost: Callable[..., Any], names: Sequence[str]) -> Any:
         return cost(*symbols)
     except Exception as error:
         raise ArgError(
-            f"{where} is no polynomial: the function raised {type(error).__name__} for symbols. It "
-            "may only add and multiply, without rounding, choosing or functions of numpy and math"
+            f"{where} is not a polynomial: the function raised {type(error).__name__} for symbols. "
+            "It may only add and multiply, without rounding, choosing or functions of numpy and "
+            "math"
         ) from error

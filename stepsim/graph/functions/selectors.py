@@ -92,7 +92,7 @@ def index_to_multihot(width: int) -> SelectorFunction:
         f"The selector of {wanted} flags with one set, of its index.",
         "A map of whole numbers; a run fails when one is not below the number of flags.",
         f"Whole numbers to selectors of {wanted} flags.",
-        "DTypeError : the operand is no whole number.",
+        "DTypeError : the operand is not a whole number.",
         _NUMBERS.format(call=f"st.fn.index_to_multihot({wanted})"),
     )
     return SelectorFunction("index_to_multihot", "IndexToMultiHot", 0, wanted, 1, doc=doc)
@@ -115,7 +115,7 @@ def integer_to_multihot(width: int) -> SelectorFunction:
         f"The selector of {wanted} flags that are the bits of a whole number, the lowest first.",
         "A map of whole numbers; a run fails when one has more bits.",
         f"Whole numbers to selectors of {wanted} flags.",
-        "DTypeError : the operand is no whole number.",
+        "DTypeError : the operand is not a whole number.",
         _NUMBERS.format(call=f"st.fn.integer_to_multihot({wanted})"),
     )
     return SelectorFunction("integer_to_multihot", "IntegerToMultiHot", 0, wanted, doc=doc)

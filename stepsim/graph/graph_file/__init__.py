@@ -5,6 +5,4 @@
 `rows` how each operator is read and written.
 """
 
-from stepsim.graph.graph_file.reader import load_graph
-
-__all__ = ["load_graph"]
+from stepsim.graph.graph_file.reader import load_graph as load_graph

@@ -196,8 +196,10 @@ class Building:
             return self._missing_selectors(path, is_multihot, stated, found)
         flags = as_array(found, self.where)
         self.require(flags.ndim >= 1, "its array has no dims")
-        dims = flags.shape[:-1]
-        if stated and list(dims) != list(stated) and list(flags.shape) != list(stated):
+        if flags.ndim == 1 and not stated:
+            flags = flags[np.newaxis]  # one selector, which ends a dim as any last one does
+        dims = list(flags.shape[:-1])
+        if stated and dims != list(stated) and list(flags.shape) != list(stated):
             self.fail(f"its array has shape {list(flags.shape)}, the file states {list(stated)}")
         if self._width is not None and flags.shape[-1] != self._width:
             self.fail(
@@ -229,6 +231,8 @@ class Building:
         if spec is not None:
             width = spec.shape[-1]
             own = [Dim(d) for d in spec.shape[:-1]]
+            if not own and not stated:
+                own = [Dim(1)]
             dims = [Dim(1), *own] if self.leads(len(own)) else own
         if dims is None or width is None:
             self.fail(

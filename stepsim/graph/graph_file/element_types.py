@@ -12,35 +12,18 @@ from stepsim.graph.types import Ack, Buffer, DType, ElementType, IndexSelector, 
 
 DTYPES: Final = {
     "F32": DType.f32, "F16": DType.f16, "Bf16": DType.bf16, "U64": DType.u64,
-    "I64": DType.u64, "ScalarU64": DType.u64, "Bool": DType.bool_, "ScalarBool": DType.bool_,
-}  # fmt: skip
-
-_NAMES: Final = {
-    DType.f32: "F32", DType.f16: "F16", DType.bf16: "Bf16", DType.u64: "U64", DType.bool_: "Bool",
+    "I64": DType.u64, "ScalarU64": DType.u64, "ScalarI64": DType.u64, "Bool": DType.bool_,
+    "ScalarBool": DType.bool_,
 }  # fmt: skip
 
 
-def _name_of(element: ElementType) -> str:
-    """The name of a type in the format; empty if it has none."""
-    if isinstance(element, Tile):
-        return _NAMES.get(element.dtype, "")
-    if isinstance(element, MultiHot):
-        return "MultiHot"
-    if isinstance(element, IndexSelector):
-        return "Index"
-    if isinstance(element, Buffer):
-        return "Buffer"
-    return "ScalarBool" if isinstance(element, Ack) else ""
-
-
-def put_type(message: Any, element: ElementType, numbers: Numbers, where: str) -> None:
-    """Write a type into a field.
+def put_type(message: Any, name: str, element: ElementType, numbers: Numbers, where: str) -> None:
+    """Write a type of this name into a field.
 
     Raises
     ------
     GraphFileError : the generation has no such type.
     """
-    name = _name_of(element)
     if name not in numbers["types"]:
         known = ", ".join(numbers["types"])
         raise GraphFileError(
@@ -49,15 +32,9 @@ def put_type(message: Any, element: ElementType, numbers: Numbers, where: str) -
         )
     put = getattr(message, name)
     put.SetInParent()
-    if numbers.generation == "A":
-        if isinstance(element, Buffer):
-            inside = {"F16": "f16", "F32": "f32"}.get(_name_of(element.tile))
-            if inside is None:
-                raise GraphFileError(
-                    f"{where}: generation A of the format has no buffers of {element.tile}"
-                )
-            getattr(put, inside).SetInParent()
-    elif isinstance(element, Tile):
+    if isinstance(element, Buffer):
+        put.f32.SetInParent()
+    elif numbers.generation != "A" and isinstance(element, Tile) and not name.startswith("Scalar"):
         for side, size in (("rows", element.rows), ("cols", element.cols)):
             if size.is_static:
                 setattr(put, f"{side}_static", int(size))
@@ -81,18 +58,26 @@ def tile_in(message: Any) -> Tile | None:
 
 _KINDS: Final = {
     "F32": "float tiles", "F16": "float tiles", "Bf16": "float tiles", "U64": "integer tiles",
-    "I64": "integer tiles", "ScalarU64": "integer tiles", "Bool": "Boolean tiles",
-    "ScalarBool": "Boolean tiles", "MultiHot": "multi-hot selectors", "Index": "index selectors",
-    "Buffer": "buffers",
+    "I64": "integer tiles", "ScalarU64": "integer tiles", "ScalarI64": "integer tiles",
+    "Bool": "Boolean tiles", "ScalarBool": "Boolean tiles", "MultiHot": "multi-hot selectors",
+    "Index": "index selectors", "Buffer": "buffers",
+}  # fmt: skip
+
+_OWN_KINDS: Final = {
+    MultiHot: "multi-hot selectors", IndexSelector: "index selectors", Buffer: "buffers",
+    Ack: "Boolean tiles",
 }  # fmt: skip
 
 
 def _kind_of(element: ElementType) -> str:
-    if isinstance(element, Tile) and element.dtype.is_arithmetic:
-        return "float tiles"
-    if isinstance(element, Tile) and element.dtype.is_address:
-        return "integer tiles"
-    return _KINDS.get(_name_of(element), str(element))
+    if isinstance(element, Tile):
+        if element.dtype.is_arithmetic:
+            return "float tiles"
+        if element.dtype.is_address:
+            return "integer tiles"
+        if element.dtype is DType.bool_:
+            return "Boolean tiles"
+    return _OWN_KINDS.get(type(element), str(element))
 
 
 def check_type(message: Any, element: ElementType, where: str) -> None:
@@ -111,6 +96,13 @@ def check_type(message: Any, element: ElementType, where: str) -> None:
             f"{where} states {stated} ({name}), but the stream carries {element}; the edge of this "
             "input is wrong, or the type"
         )
+    if isinstance(element, Buffer):
+        inside = [kind for kind in ("f16", "f32") if getattr(message, name).HasField(kind)]
+        if inside and not element.tile.dtype.is_arithmetic:
+            raise GraphFileError(
+                f"{where} states buffers of {inside[0]}, but the stream carries {element}; the "
+                "edge of this input is wrong, or the type"
+            )
     tile = tile_in(message)
     if tile is None or not isinstance(element, Tile):
         return

@@ -7,7 +7,7 @@ from typing import Any, Final
 from stepsim.errors import GraphFileError
 from stepsim.graph import fn
 from stepsim.graph.accumulation import Init
-from stepsim.graph.functions import Function
+from stepsim.graph.functions.function import Function
 from stepsim.graph.graph_file.messages import chosen
 from stepsim.graph.types import DType
 

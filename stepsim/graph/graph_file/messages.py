@@ -24,7 +24,7 @@ _UNION: Final = {
 }
 """Messages that select one of several alternatives, and the group of their numbers."""
 
-_TILES: Final = ("F16", "F32", "Bf16", "U64", "I64", "Bool", "ScalarU64", "ScalarBool")
+_TILES: Final = ("F16", "F32", "Bf16", "U64", "I64", "Bool", "ScalarU64", "ScalarI64", "ScalarBool")
 _LONGEST: Final = 60
 
 
@@ -213,7 +213,7 @@ class _Damage:
         self.where = where
 
     def find(self, data: bytes) -> NoReturn:
-        place = self._message(data, "ProgramGraph") or "the bytes are no program graph"
+        place = self._message(data, "ProgramGraph") or "the bytes are not a program graph"
         raise GraphFileError(
             f"{self.where}: {place}; the file is damaged or cut off, or is of another format. "
             "Write or copy it again"

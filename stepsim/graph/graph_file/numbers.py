@@ -45,7 +45,7 @@ _OPERATORS_B: Final = {
 _TYPES_A: Final = {"F16": 1, "F32": 2, "MultiHot": 3, "Index": 4, "Buffer": 5}
 _TYPES_LATER: Final = {
     "Bf16": 1001, "U64": 1002, "I64": 1003, "Bool": 1004, "MultiHot": 1005, "Index": 1006,
-    "ScalarU64": 1007, "ScalarBool": 1008, "Buffer": 1009,
+    "ScalarU64": 1007, "ScalarBool": 1008, "Buffer": 1009, "ScalarI64": 1010,
 }  # fmt: skip
 
 _FUNCTIONS: Final = {

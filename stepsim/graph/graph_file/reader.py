@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from stepsim.graph.graph_file.element_types import check_type, tile_in
 from stepsim.graph.graph_file.messages import Schema, chosen, schema_of
 from stepsim.graph.graph_file.nodes import Edge, Node, build_order, nodes_of
 from stepsim.graph.graph_file.numbers import GENERATIONS, numbers_of
-from stepsim.graph.graph_file.roles import type_roles
+from stepsim.graph.graph_file.roles import READ_BUFFERS, type_roles
 from stepsim.graph.graph_file.rows import ROWS
 from stepsim.graph.graph_file.side_arrays import SideArrays
 from stepsim.graph.ops.feedback import Feedback, FeedbackSource, feedback
@@ -78,7 +79,7 @@ def load_graph(
     >>> with st.Program("copy") as program:
     ...     st.linear_store(st.linear_load(st.spec(64, 64), (16, 64)), "out")
     LinearStore(...)
-    >>> again = st.load_graph(program.to_graph())
+    >>> again = st.load_graph(program.to_graph(mock_bf16=True), mock_bf16=True)
     >>> st.simulate(again).cycles == st.simulate(program).cycles
     True
     """
@@ -97,6 +98,7 @@ def load_graph(
         nodes,
     )
     program = Program(graph.name or name, fifo_depth=fifo_depth)
+    program.mock_bf16 = settings.mock_bf16
     with program:
         _Reading(program, nodes, schema, settings, _depths(depths)).build(where)
     settings.arrays.check_used("load_graph")
@@ -295,6 +297,7 @@ class _Reading:
                 f"stream must be known: '{source.name}' needs a stream_shape, and the type of "
                 "this operator a tile shape (generation B)"
             )
+        tile = replace(tile, dtype=self._building(node).mocked(tile.dtype))
         dims = [Dim(d) if isinstance(d, int) else self.program.dim("loop") for d in source.shape]
         return feedback(tile, dims)
 
@@ -316,9 +319,11 @@ class _Reading:
         generation = self.schema.numbers.generation
         for name, side, number in type_roles(generation, node.kind):
             streams = xs if side == "in" else outputs
-            if streams and not self.settings.mock_bf16:
-                where = f"{node.where}: {name}"
-                check_type(getattr(node.message, name), streams[number].type, where)
+            message = getattr(node.message, name)
+            if node.kind in READ_BUFFERS and chosen(message) == "Buffer":
+                streams = xs  # earlier versions of stepsim stated the buffers here
+            if streams:
+                check_type(message, streams[number].type, f"{node.where}: {name}")
 
     def _unread(self) -> list[int]:
         """Sinks of acknowledgments that no operator of the file reads."""

@@ -21,6 +21,8 @@ _OWN_OUTPUT: Final = (
 )  # fmt: skip
 _FIRST: Final = ("dtype", "dtype_a", "input_dtype")
 _RESULT: Final = ("dtype_out", "output_dtype")
+READ_BUFFERS: Final = ("Streamify", "StaticStreamify", "DynStreamify")
+"""Operators that read tiles from buffers, and state the type of the tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ def type_roles(generation: str, operator: str) -> Iterator[tuple[str, str, int]]
         name = field.name
         result = name in _RESULT or (name == "dtype" and operator in _OWN_OUTPUT)
         state = name == "dtype_b" and operator == "Accum"
+        if operator in READ_BUFFERS and name in _FIRST:
+            result = True
         reference = name == "ref_dtype" and operator in _OWN_OUTPUT
         if result or state:
             yield name, "out", 0

@@ -8,11 +8,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from stepsim.arguments import flag
 from stepsim.atomic import replacing
 from stepsim.errors import GraphFileError
+from stepsim.graph.graph_file.closing import check_ends
 from stepsim.graph.graph_file.element_types import put_type
 from stepsim.graph.graph_file.messages import schema_of
 from stepsim.graph.graph_file.numbers import Numbers, numbers_of
+from stepsim.graph.graph_file.public_types import check_read, type_name
 from stepsim.graph.graph_file.roles import MANY, inputs_of, type_roles
 from stepsim.graph.graph_file.rows import ROWS, UNITS
 from stepsim.graph.ops.shape.levels import Zip
@@ -95,8 +98,10 @@ def to_graph(
     bindings: Mapping[Any, Any] | None = None,
     numbers: Mapping[str, Any] | str | Path | None = None,
     depths: bool = True,
+    mock_bf16: bool = False,
 ) -> bytes:
     """See :meth:`Program.to_graph`."""
+    mock_bf16 = flag("to_graph: mock_bf16", mock_bf16) or program.mock_bf16
     table = numbers_of(generation, numbers)
     schema = schema_of(table)
     _check_expressible(program, table)
@@ -113,7 +118,9 @@ def to_graph(
     arrays: dict[str, Any] = {}
     stem = "graph" if path is None else Path(path).stem
     for number in range(len(wiring.units)):
-        _put_unit(graph.operators.add(), number, wiring, made_by, table, stem, arrays)
+        put = graph.operators.add()
+        _put_unit(put, number, wiring, made_by, table, stem, arrays, mock_bf16)
+    check_ends(wiring)
     data: bytes = graph.SerializeToString(deterministic=True)
     if path is not None:
         _save(Path(path), data, arrays)
@@ -158,6 +165,7 @@ def _put_unit(
     numbers: Numbers,
     stem: str,
     arrays: dict[str, Any],
+    mock_bf16: bool,
 ) -> None:
     unit = wiring.units[number]
     kind = UNITS[unit.kind]
@@ -168,15 +176,26 @@ def _put_unit(
     w = Writing(unit, number, numbers.generation, stem, arrays)
     _put_inputs(w, message, kind, wiring, made_by, numbers.generation)
     ROWS[kind].write(w, message)
-    for field, side, index in type_roles(numbers.generation, kind):
-        fifos = unit.inputs if side == "in" else unit.outputs
-        if fifos:
-            element = wiring.fifos[fifos[index]].stream.type
-            if isinstance(element, TupleType):
-                w.fail("the format has no streams of tuples")
-            put_type(getattr(message, field), element, numbers, w.where)
+    _put_types(w, message, kind, wiring, numbers, mock_bf16)
     if numbers.generation != "A":
         _put_shape(put, unit, wiring)
+
+
+def _put_types(
+    w: Writing, message: Any, kind: str, wiring: Wiring, numbers: Numbers, mock_bf16: bool
+) -> None:
+    """The types of the streams that the operator states."""
+    elements = {}
+    for field, side, index in type_roles(numbers.generation, kind):
+        fifos = w.unit.inputs if side == "in" else w.unit.outputs
+        if fifos:
+            elements[field] = wiring.fifos[fifos[index]].stream.type
+            if isinstance(elements[field], TupleType):
+                w.fail("the format has no streams of tuples")
+    names = [type_name(one, kind == "MetadataGen", mock_bf16, w.where) for one in elements.values()]
+    check_read(kind, list(elements), names, w.where)
+    for (field, element), name in zip(elements.items(), names, strict=True):
+        put_type(getattr(message, field), name, element, numbers, w.where)
 
 
 def _put_inputs(

@@ -10,7 +10,7 @@ import numpy as np
 from stepsim.arguments import Range, label_of
 from stepsim.errors import ArgError, DimError, DTypeError, RankError, StepError
 from stepsim.graph.accumulation import Init
-from stepsim.graph.functions import Function
+from stepsim.graph.functions.function import Function
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.operator import Site
 from stepsim.graph.ops.higher_order import maps as higher_order, reductions

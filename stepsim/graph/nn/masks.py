@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from stepsim.errors import ArgError, DimError, RankError
-from stepsim.graph.functions import Function, function
+from stepsim.graph.functions.define import function
+from stepsim.graph.functions.function import Function
 from stepsim.graph.nn.layer import Layer
 from stepsim.graph.sizes.limits import SIZE, TILE_SIDE
 from stepsim.graph.sizes.shapes import format_dims

@@ -11,7 +11,8 @@ import numpy as np
 from stepsim.arguments import is_number, shown
 from stepsim.errors import ArgError
 from stepsim.graph import fn
-from stepsim.graph.functions import Function, function
+from stepsim.graph.functions.define import function
+from stepsim.graph.functions.function import Function
 from stepsim.graph.nn.layer import Layer
 from stepsim.graph.nn.safe_softmax import shift_of
 from stepsim.graph.ops.higher_order.maps import unzip

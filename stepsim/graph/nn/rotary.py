@@ -13,6 +13,9 @@ from stepsim.graph.handle import StreamHandle
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.stream import Stream
 
+_MOST_NUMBERS = 1 << 28
+"""Of a table; it takes 1 GiB."""
+
 
 def rope_tables(
     positions: Any, dim: int, *, base: float = 10000.0
@@ -46,14 +49,29 @@ def rope_tables(
         raise ArgError(f"rope_tables: dim must be an even int from 2, found {shown(dim)}")
     if not is_number(base) or not base > 0:
         raise ArgError(f"rope_tables: base must be a positive number, found {shown(base)}")
-    given = np.arange(positions) if is_whole(positions) else np.asarray(positions)
+    given = _numbers(positions)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iuf" or (given < 0).any():
         raise ArgError(
-            f"rope_tables: positions must be a number from 1 or a list of numbers from 0, found "
-            f"{shown(positions)}"
+            "rope_tables: positions must be a number from 1 to 2**28 or a list of numbers from 0, "
+            f"found {shown(positions)}"
+        )
+    if given.size * dim > _MOST_NUMBERS:
+        raise ArgError(
+            f"rope_tables: {given.size:,} positions of dim {shown(dim)} are more than "
+            f"{_MOST_NUMBERS:,} numbers; make the tables of fewer positions at a time"
         )
     angles = given[:, None] * float(base) ** (-2 * np.arange(dim // 2) / dim)
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+def _numbers(positions: Any) -> np.ndarray[Any, Any]:
+    """The positions as an array; an empty one for what cannot be an array."""
+    if is_whole(positions):
+        return np.arange(int(positions) if 0 < positions <= _MOST_NUMBERS else 0)
+    try:
+        return np.asarray(positions)
+    except (TypeError, ValueError, OverflowError, RecursionError):  # lists of different lengths
+        return np.empty(0)
 
 
 def rope(

@@ -58,7 +58,7 @@ def top_k(scores: Any, k: int) -> Routing:
 
 def router(
     x: Stream,
-    weight: Tensor,
+    weight: Tensor | None,
     table: Routing,
     *,
     normalize: bool = True,
@@ -81,7 +81,8 @@ def router(
 
     Parameters
     ----------
-    weight : tensor ``[D, experts]``, read once for every row.
+    weight : tensor ``[D, experts]``, read once for every row; None where ``x`` already carries the
+        products, tiles ``[1, experts]``.
     table : the routing of rows to experts.
     normalize : divide by the sum of the weights of a row, so that they add up to one; this equals a
         softmax of only the chosen scores.
@@ -89,11 +90,13 @@ def router(
 
     FLOPs
     -----
-    ``rows (2 D E + 8 E)`` for ``E`` experts, and ``2 rows k`` to normalize (sum, quotient).
+    ``rows (2 D E + 8 E)`` for ``E`` experts, and ``2 rows k`` to normalize (sum, quotient). The
+    products ``2 D E`` are not among them without ``weight``.
 
     Raises
     ------
-    ArgError : ``weight`` does not fit, or ``table`` is not a routing of this many rows and experts.
+    ArgError : ``weight``, or without it ``x``, does not fit, or ``table`` is not a routing of this
+        many rows and experts.
     DTypeError : ``x`` carries no tiles of one row.
 
     Example
@@ -109,9 +112,7 @@ def router(
     layer = Layer("router", {"x": x}, label, compute_bw)
     normalize = layer.flag("normalize", normalize)
     check_rows(layer, x, table)
-    given = layer.matrix("weight", weight, layer.columns("x", x), table.experts)
-    loaded = layer.load("weight", given, (given.shape[0], table.experts), (1,), (1,), x)
-    logits = layer.map("logits", fn.matmul, x, loaded.flatten(0, 1, label=layer.part("matrix")))
+    logits = _products(layer, x, weight, table.experts)
     powers = layer.map(
         "exp", fn.exp, layer.map("subtract", fn.sub, logits, layer.map("max", fn.row_max, logits))
     )
@@ -130,6 +131,21 @@ def router(
         ]
     # A weight waits for the result of its expert, and the rows of a tile wait for each other.
     return [one.with_depth(max(table.rows, 2)) for one in chosen]
+
+
+def _products(layer: Layer, x: Stream, weight: Tensor | None, experts: int) -> Stream:
+    """The products of each row with the columns of all experts."""
+    columns = layer.columns("x", x)
+    if weight is None:
+        layer.require(
+            columns == experts, ArgError,
+            f"x carries tiles of {columns} columns, the table has {experts} experts",
+            "without weight, x carries the products of each row, one for each expert",
+        )  # fmt: skip
+        return x
+    given = layer.matrix("weight", weight, columns, experts)
+    loaded = layer.load("weight", given, (columns, experts), (1,), (1,), x)
+    return layer.map("logits", fn.matmul, x, loaded.flatten(0, 1, label=layer.part("matrix")))
 
 
 def picked_scores(layer: Layer, scores: Stream, table: Routing) -> list[Stream]:

@@ -12,6 +12,7 @@ from stepsim.arguments import shown
 from stepsim.errors import ArgError
 from stepsim.graph.handle import Counts, RepeatedCounts
 from stepsim.graph.ops.routing.routing_table import Routing
+from stepsim.graph.programs.constants import constant_values
 from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.sizes.formula import light
 from stepsim.graph.stream import Stream
@@ -58,7 +59,35 @@ def substitution(program: Program, values: Mapping[Any, Any]) -> dict[Any, int]:
             table[symbol] = _whole(value, f"dim {symbol}")
     for routing in program.routings:
         _check_counts(routing, table)
+    _bind_constants(program, given, table)
     return _closure(program, table)
+
+
+def _bind_constants(program: Program, given: Mapping[Any, Any], table: dict[Any, int]) -> None:
+    """Bind the sizes that follow from constants and bound routings; given values stay.
+
+    Programs of thousands of operators are walked only where a symbol of them is still unknown.
+    """
+    lengths, counts = program.lengths(), program.counts()
+    owned = [size for dim in lengths.values() for size in (dim.sum, dim.most)]
+    owned += [dim.size for one in counts.values() for dim in one.known().values()]
+    if all(isinstance(size, int) or not size.is_symbol or size in table for size in owned):
+        return
+    indices = {
+        key: np.asarray(value)
+        for key, value in given.items()
+        if isinstance(key, Routing) and len(np.shape(value)) == 2
+    }
+    found: dict[Any, int] = {}
+    for stream, values in constant_values(program, indices):
+        if stream.key in lengths:
+            _bind_ragged(program, lengths[stream.key], values.ravel(), found)
+        if stream.key in counts:
+            for index, size in counts[stream.key].known().items():
+                if not isinstance(size.size, int) and size.size.is_symbol:
+                    found[size.size] = int(values[:, index].sum())
+    for symbol, number in found.items():
+        table.setdefault(symbol, number)
 
 
 def _closure(program: Program, table: dict[Any, int]) -> dict[Any, int]:

@@ -21,6 +21,7 @@ from stepsim.graph.programs.keeping import Kept
 from stepsim.graph.programs.sizes import ProgramSizes
 from stepsim.graph.sizes.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.stream import Stream
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from stepsim.graph.rewrites.downtile import Downtiled
@@ -91,6 +92,8 @@ class Program(ProgramSizes):
         self._kept = Kept()
         self.order: tuple[int, ...] | None = None
         self.downtiled: Downtiled | None = None
+        # Whether it was read from a graph file whose F32 stands for bf16, as it is then written.
+        self.mock_bf16 = False
 
     # building
 
@@ -271,6 +274,7 @@ class Program(ProgramSizes):
         """Graphviz text."""
         return draw.to_dot(self)
 
+    @typed
     def to_graph(
         self,
         path: str | Path | None = None,
@@ -279,6 +283,7 @@ class Program(ProgramSizes):
         bindings: Mapping[Any, Any] | None = None,
         numbers: Mapping[str, Any] | str | Path | None = None,
         depths: bool = True,
+        mock_bf16: bool = False,
     ) -> bytes:
         """The program in the public graph format, also written to ``path`` (``graph.pb``).
 
@@ -295,18 +300,23 @@ class Program(ProgramSizes):
         numbers : numbers of operators, types and functions, as in :func:`load_graph`.
         depths : whether to refuse FIFO depths of streams, which the format cannot express; False
             leaves them out.
+        mock_bf16 : write bf16 as F32, the only type of floats of the format; the file is then run
+            with ``mock_bf16`` as well, as in :func:`load_graph`. Programs read so are written so.
 
         Raises
         ------
-        GraphFileError : the format cannot express an operator, type or depth, named in the message.
+        GraphFileError : the format cannot express an operator, type or depth, or the public
+            simulator would not read a type in its place or take the level at which a stream ends;
+            the message names the operator.
         LoweringError : the program is still open, or an operator has no unit.
         OutputError : a file cannot be written.
         """
         # The writer wires programs, so it is in a layer above this module.
         writer = importlib.import_module("stepsim.graph.graph_file.writer")
         data: bytes = writer.to_graph(
-            self, path, generation=generation, bindings=bindings, numbers=numbers, depths=depths
-        )
+            self, path, generation=generation, bindings=bindings, numbers=numbers, depths=depths,
+            mock_bf16=mock_bf16,
+        )  # fmt: skip
         return data
 
     def to_mermaid(self) -> str:

@@ -77,6 +77,10 @@ class ProgramSizes:
         """Ragged dims by the stream that holds their sizes."""
         return self._lengths
 
+    def counts(self) -> Mapping[tuple[int, int], Counts]:
+        """Counts by output that partitions made, by the stream of their selectors."""
+        return self._counts
+
     def equalities(self) -> Mapping[Size, Size]:
         """Expressions unified by the user, left to right."""
         return self._equalities.unified

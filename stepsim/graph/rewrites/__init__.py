@@ -1,5 +1,8 @@
 """Rewrites of a finished program on its way to the engine; the program itself never changes."""
 
-from stepsim.graph.rewrites.wiring import WiredFifo, WiredUnit, Wiring, wire
-
-__all__ = ["WiredFifo", "WiredUnit", "Wiring", "wire"]
+from stepsim.graph.rewrites.wiring import (
+    WiredFifo as WiredFifo,
+    WiredUnit as WiredUnit,
+    Wiring as Wiring,
+    wire as wire,
+)

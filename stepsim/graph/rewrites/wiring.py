@@ -18,6 +18,7 @@ from stepsim.graph.ops.routing.routing_table import check_bindings
 from stepsim.graph.programs.program import Program, check_program
 from stepsim.graph.rewrites.broadcast import readers_by_output, resolved
 from stepsim.graph.stream import Stream
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from stepsim.graph.operator import Bindings, Operator
@@ -54,6 +55,7 @@ class Wiring:
     fifos: tuple[WiredFifo, ...]
     by_stream: Mapping[tuple[int, int], int] = field(repr=False)
 
+    @typed
     def fifo_of(self, stream: Stream) -> int:
         """Index of the FIFO that the producer of a stream writes."""
         return self.by_stream[resolved(stream).key]

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepsim.deferred import deferred
-from stepsim.graph.sizes.atoms import Active, CeilDiv, Largest, Opaque, Symbol
+from stepsim.graph.sizes.atoms import Active as Active, CeilDiv as CeilDiv, Largest, Opaque, Symbol
 from stepsim.graph.sizes.formula import (
     UNIT,
     Formula,
-    Size,
+    Size as Size,
     Sum,
     added,
     bases_of,
@@ -34,26 +34,6 @@ if TYPE_CHECKING:
 else:
     sympy_forms = deferred("stepsim.graph.sizes.sympy_forms")
 
-__all__ = [
-    "Active",
-    "CeilDiv",
-    "Expression",
-    "Size",
-    "active",
-    "at_least_one",
-    "ceil_div",
-    "degree",
-    "divided",
-    "expression",
-    "fraction",
-    "largest",
-    "may_count",
-    "plain",
-    "primitive",
-    "product",
-    "sum_of",
-    "text",
-]
 
 Expression: TypeAlias = "int | sympy.Expr"
 """A size as returned to users."""

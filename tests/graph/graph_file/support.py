@@ -60,7 +60,7 @@ def built_by_hand(cols: int = 3) -> bytes:
 def small() -> st.Program:
     """A program of many families: routing, a merge, buffers, an accumulation."""
     with st.Program("small", compute_bw=8) as program:
-        x = st.linear_load(st.spec(64, 64), (16, 16)).flatten(0, 1)
+        x = st.linear_load(st.spec(64, 64, dtype="f32"), (16, 16)).flatten(0, 1)
         left, right = st.partition(x, st.selector(SELECTED))
         merged, which = st.eager_merge([left.map(st.fn.silu), right])
         which.consume()

@@ -19,7 +19,7 @@ def rows(*shape: int) -> st.Stream:
 
 def distribution() -> st.Program:
     with st.Program("distribution", compute_bw=8) as program:
-        st.static_reassemble(st.parallelize(rows(6), 2)).consume()
+        st.static_reassemble(st.parallelize(rows(1, 6).flatten(0, 1), 2)).consume()
         rows(3, 2).unsqueeze(2).consume()
         st.repeat_ref(st.metadata([7, 8]), st.metadata(np.zeros((2, 3, 4), int)), rank=1).consume()
         rows(3, 2).take_last().consume()
@@ -28,8 +28,8 @@ def distribution() -> st.Program:
         which = st.selector(np.eye(2, dtype=int)[[[0, 1, 0]]])
         for stream in st.shuffle(rows(1, 3), which, write_back=True):
             stream.consume()
-        for stream in rows(7).reshape(2, pad=0, mask=True):
-            stream.consume()
+        row = st.linear_load(st.spec(6, 4, dtype="f32"), (1, 4), shape=(6,), stride=(1,))
+        st.filter_rows(*row.reshape(2, pad=0, mask=True)).consume()
         rows(2).flat_map(st.fn.unpack_rows(chunk=2)).consume()
         rows(2).flat_map(st.fn.unpack_cols(chunk=3)).consume()
     return program

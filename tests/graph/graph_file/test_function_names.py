@@ -36,6 +36,6 @@ def test_the_page_names_what_the_format_has_not() -> None:
 
 def test_such_functions_are_refused() -> None:
     with st.Program(compute_bw=8) as program:
-        st.linear_load(st.spec(8, 8), (8, 8)).map(st.fn.row_mean).consume()
+        st.linear_load(st.spec(8, 8, dtype="f32"), (8, 8)).map(st.fn.row_mean).consume()
     with pytest.raises(GraphFileError, match="the format has no function for row_mean"):
         program.to_graph()

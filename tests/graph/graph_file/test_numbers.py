@@ -15,7 +15,7 @@ from tests.graph.graph_file.support import edited
 
 def exponential() -> bytes:
     with st.Program("e", compute_bw=1) as program:
-        st.linear_load(st.spec(4, 4), (1, 4)).map(st.fn.exp).consume()
+        st.linear_load(st.spec(4, 4, dtype="f32"), (1, 4)).map(st.fn.exp).consume()
     return program.to_graph()
 
 
@@ -65,7 +65,7 @@ def test_an_unknown_operator_stops_with_its_number():
 
 
 def test_types_and_operators_have_numbers_of_the_user_too():
-    numbers = {"types": {"Bf16": 7}, "operators": {"ConsumerContext": 90}}
+    numbers = {"types": {"F32": 7}, "operators": {"ConsumerContext": 90}}
     data = st.load_graph(exponential()).to_graph(numbers=numbers)
     assert data != exponential()
     with pytest.raises(GraphFileError, match=r"dtype of LinearOffChipLoad: found number 7"):

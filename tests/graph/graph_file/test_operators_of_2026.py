@@ -14,14 +14,16 @@ from tests.graph.graph_file.test_round_trip import check
 def affine() -> st.Program:
     """Loads that are triggered and transposed, affine and nested reads, counters."""
     with st.Program("affine", compute_bw=8) as program:
-        rows = st.linear_load(st.spec(8, 16), (1, 16))
-        again = st.linear_load(st.spec(16, 16), (16, 16), ref=rows, trigger_rank=1)
+        rows = st.linear_load(st.spec(8, 16, dtype="f32"), (1, 16))
+        again = st.linear_load(st.spec(16, 16, dtype="f32"), (16, 16), ref=rows, trigger_rank=1)
         again.flatten(0, 1).consume()
-        st.linear_load(st.spec(64, 16), (16, 8), transposed=True).consume()
-        held = st.linear_load(st.spec(4, 8), (2, 2), shape=(1, 2, 4), stride=(8, 4, 1)).bufferize(2)
+        st.linear_load(st.spec(64, 16, dtype="f32"), (16, 8), transposed=True).consume()
+        held = st.linear_load(
+            st.spec(4, 8, dtype="f32"), (2, 2), shape=(1, 2, 4), stride=(8, 4, 1)
+        ).bufferize(2)
         held.streamify(shape=(4, 2), stride=(1, 4)).consume()
         held.streamify(repeat=(2, 3)).consume()
-        st.random_load(st.counter(8), st.spec(8, 16), (1, 16)).consume()
+        st.random_load(st.counter(8), st.spec(8, 16, dtype="f32"), (1, 16)).consume()
         st.counter(3, ref=st.metadata([0, 1])).consume()
         st.metadata([2, 3]).flat_map(st.fn.counter()).consume()
     return program
@@ -43,7 +45,7 @@ def test_they_come_back(model, tmp_path):
 
 def test_programs_without_nested_repeats_come_back_as_they_are(tmp_path):
     with st.Program("plain", compute_bw=8) as program:
-        keys = st.linear_load(st.spec(64, 16), (16, 8), transposed=True)
+        keys = st.linear_load(st.spec(64, 16, dtype="f32"), (16, 8), transposed=True)
         st.linear_store(keys.flatten(0, 1))
         st.counter(5).consume()
     check(program, {}, tmp_path)
@@ -52,7 +54,7 @@ def test_programs_without_nested_repeats_come_back_as_they_are(tmp_path):
 @pytest.mark.parametrize("kept", [1, 2])
 def test_accumulations_in_buffers_come_back(kept, tmp_path):
     with st.Program("sums", compute_bw=8) as program:
-        x = st.linear_load(st.spec(16, 16), (2, 4), shape=(2, 2, 4), stride=(16, 4, 1))
+        x = st.linear_load(st.spec(16, 16, dtype="f32"), (2, 4), shape=(2, 2, 4), stride=(16, 4, 1))
         sums = x.accum_buffer(st.fn.add, 2, kept, write_back=True)
         top = x.accum_buffer(st.fn.max, 2, kept, st.fn.neg_infinity((2, 4)))
         st.map(st.fn.mul, sums.streamify(), top.streamify()).consume()
@@ -61,7 +63,7 @@ def test_accumulations_in_buffers_come_back(kept, tmp_path):
 
 def test_buffers_have_the_shape_that_is_stated():
     with st.Program("sums", compute_bw=8) as program:
-        x = st.linear_load(st.spec(16, 16), (2, 4), shape=(2, 2, 4), stride=(16, 4, 1))
+        x = st.linear_load(st.spec(16, 16, dtype="f32"), (2, 4), shape=(2, 2, 4), stride=(16, 4, 1))
         x.accum_buffer(st.fn.add, 2).streamify().consume()
 
     def change(operators) -> None:
@@ -133,7 +135,8 @@ def test_what_generation_a_has_not():
 
 def test_affine_reads_by_a_reference_have_no_place():
     with st.Program("walk") as program:
-        x = st.linear_load(st.spec(4, 4), (1, 4), shape=(1, 4), stride=(0, 1)).bufferize(1)
+        spec = st.spec(4, 4, dtype="f32")
+        x = st.linear_load(spec, (1, 4), shape=(1, 1, 4), stride=(0, 0, 1)).bufferize(1)
         x.streamify(st.metadata([[1, 2]]), shape=(2,), stride=(1,)).consume()
     with pytest.raises(GraphFileError, match="no affine reads for a reference"):
         program.to_graph()
@@ -141,6 +144,6 @@ def test_affine_reads_by_a_reference_have_no_place():
 
 def test_loads_that_bypass_the_memory_have_no_place():
     with st.Program("on chip") as program:
-        st.linear_load(st.spec(4, 4), (1, 4), bypass=True).consume()
+        st.linear_load(st.spec(4, 4, dtype="f32"), (1, 4), bypass=True).consume()
     with pytest.raises(GraphFileError, match="no operator for linear_load#0"):
         program.to_graph()

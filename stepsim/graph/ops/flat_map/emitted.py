@@ -120,7 +120,7 @@ def _require_divided(site: Site, formula: PieceSize, words: dict[str, Dim]) -> N
             found = " * ".join([*(f"{words[w]}" for w in unknown)]) or "all sides"
             site.fail(
                 DimError,
-                f"emit: {formula} is no whole number, or not known to be one, for "
+                f"emit: {formula} is not a whole number, or not known to be one, for "
                 f"{site.inputs[0].type}: {formula.divisor} does not divide {value}"
                 + (f" * {found}" if unknown else ""),
                 f"write ceil({formula}) for pieces of which the last may be smaller",

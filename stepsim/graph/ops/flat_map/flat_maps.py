@@ -46,7 +46,7 @@ class StreamFunction:
         if not isinstance(kind, str) or kind not in STREAM_UNITS:
             raise ArgError(
                 f"StreamFunction {self.name!r}: unit_kind is {shown(kind)}, expected one of "
-                f"{', '.join(STREAM_UNITS)}{did_you_mean(str(kind), STREAM_UNITS)}"
+                f"{', '.join(STREAM_UNITS)}{did_you_mean(shown(kind, str), STREAM_UNITS)}"
             )
         wanted = STREAM_UNITS[kind].params
         needed = len(wanted) - STREAM_UNITS[kind].last_optional
@@ -147,7 +147,7 @@ def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None =
     site.require(
         isinstance(fn, StreamFunction),
         ArgError,
-        f"flat_map needs a stream function, found {fn!r}",
+        f"flat_map needs a stream function, found {shown(fn)}",
         "use fn.unpack_rows(), fn.emit(), fn.expert_addresses(), ...",
     )
     site.require(

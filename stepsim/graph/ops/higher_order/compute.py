@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DimError, LoweringError, StepError
-from stepsim.graph.functions import Function
-from stepsim.graph.functions.function import Record
+from stepsim.graph.functions.function import Function, Record
 from stepsim.graph.functions.inference import Same, Setting
 from stepsim.graph.functions.table import FAMILIES
 from stepsim.graph.operator import Operator, Site
@@ -105,6 +104,11 @@ def members(element: ElementType) -> list[ElementType]:
     if isinstance(element, TupleType):
         return [part for one in element.parts for part in members(one)]
     return [element]
+
+
+def different(element: ElementType) -> Iterable[ElementType]:
+    """The different members of an element, each once."""
+    return element.counts if isinstance(element, TupleType) else (element,)
 
 
 def _tiles(element: ElementType) -> list[Tile]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError, KindError, RankError
 from stepsim.graph.accumulation import Init
-from stepsim.graph.functions import Function
+from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.polynomial import Polynomial
 from stepsim.graph.functions.shape import Shape
 from stepsim.graph.operator import Bindings, Output

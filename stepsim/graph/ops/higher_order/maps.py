@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.arguments import counted
 from stepsim.errors import ArgError
-from stepsim.graph.functions import Function, SelectorFunction, part
+from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.inference import operand_tiles, result_types
+from stepsim.graph.functions.matrices import part
+from stepsim.graph.functions.selectors import SelectorFunction
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.higher_order.compute import (
     Compute,
@@ -16,7 +18,6 @@ from stepsim.graph.ops.higher_order.compute import (
     fifo_bytes,
     infer,
     matmul_buffers,
-    members,
     setting_of,
 )
 from stepsim.graph.ops.higher_order.operands import element_of, no_buffers, padding_of, spread
@@ -132,7 +133,7 @@ def map_(
     write_back = site.flag("write_back", write_back)
     site.require(len(xs) > 0, ArgError, "map takes one stream or more, found 0")
     no_buffers(site, *xs)
-    types, owners = spread(xs)
+    types, owners = spread(site, xs)
     if len(types) != fn.arity:
         site.fail(ArgError, f"'{fn}' takes {counted(fn.arity, 'operand')}, found {len(types)}")
     for position, x in enumerate(xs[1:], 2):
@@ -185,7 +186,7 @@ def unzip(x: Stream, *, label: str | None = None) -> tuple[Stream, ...]:
     """
     site = Site("unzip", (x,), label, ("in",))
     site.require_type(isinstance(x.type, TupleType), "in", x, "tuples")
-    count = len(members(x.type))
+    count = len(spread(site, [x])[0])
     return tuple(map_(part(i, count), x, label=label) for i in range(count))
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepsim.graph.functions import Function
+from stepsim.arguments import shown
+from stepsim.errors import ArgError
+from stepsim.graph.functions.function import Function
 from stepsim.graph.handle import Padding, SplitPadding
 from stepsim.graph.operator import Site
-from stepsim.graph.ops.higher_order.compute import members
+from stepsim.graph.ops.higher_order.compute import different, members
+from stepsim.graph.sizes.limits import OPERANDS
 from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 
 if TYPE_CHECKING:
@@ -21,13 +24,20 @@ def no_buffers(site: Site, *streams: Stream) -> None:
         if type(stream.type) is Tile:
             continue
         site.require_type(
-            not any(isinstance(t, Buffer) for t in members(stream.type)), role, stream,
+            not any(isinstance(t, Buffer) for t in different(stream.type)), role, stream,
             "tiles, not buffers", "streamify the buffer first",
         )  # fmt: skip
 
 
-def spread(xs: Sequence[Stream]) -> tuple[list[ElementType], list[Stream]]:
+def spread(site: Site, xs: Sequence[Stream]) -> tuple[list[ElementType], list[Stream]]:
     """The elements that a function takes of some streams, and the stream of each."""
+    found_members = sum(x.type.width if isinstance(x.type, TupleType) else 1 for x in xs)
+    site.require(
+        found_members <= OPERANDS.high,
+        ArgError,
+        f"the tuples have {shown(found_members)} members; a function takes at most "
+        f"{OPERANDS.high} operands: zip fewer streams, or map before zipping",
+    )
     found = [(kind, x) for x in xs for kind in members(x.type)]
     return [kind for kind, _ in found], [x for _, x in found]
 

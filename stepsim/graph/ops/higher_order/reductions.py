@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 from stepsim.graph.accumulation import Init, Inits, accum_result, inits_of
-from stepsim.graph.functions import Function, accumulating
+from stepsim.graph.functions.function import Function, accumulating
 from stepsim.graph.functions.inference import operand_tiles
 from stepsim.graph.handle import Padding, SplitPadding
 from stepsim.graph.operator import Bindings, Output, Site
@@ -232,7 +232,7 @@ def reduced(
     """
     roles = [role for role, _ in beside]
     site = Site(name, (*xs, *(s for _, s in beside)), label, ["in", *roles] if len(xs) == 1 else ())
-    types, owners = spread(xs)
+    types, owners = spread(site, xs)
     applied = accumulating(fn, len(types)) if isinstance(fn, Function) else None
     compute_bw = check_function(site, fn, options[0], applied, _place(fn, name, len(types)))
     assert applied is not None

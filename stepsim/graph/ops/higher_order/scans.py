@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 from stepsim.arguments import counted
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph.accumulation import Inits
-from stepsim.graph.functions import Function
+from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.inference import operand_tiles, result_types
 from stepsim.graph.handle import blurred
 from stepsim.graph.operator import Bindings, Output, Site
@@ -20,7 +20,7 @@ from stepsim.graph.ops.higher_order.compute import (
     members,
     setting_of,
 )
-from stepsim.graph.ops.higher_order.operands import element_of
+from stepsim.graph.ops.higher_order.operands import element_of, spread
 from stepsim.graph.ops.higher_order.reductions import Accum, Made, reduced
 from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.sizes.limits import TAPS
@@ -285,7 +285,7 @@ def _second_results(
     check_function(site, then, made["compute_bw"], applied, "the second step of a scan")
     assert then is not None
     site.same_dims(x.shape, second.shape, "in", "second")
-    types = [*members(second.type), *states]
+    types = [*spread(site, [second])[0], *states]
     site.require(
         len(types) == then.arity,
         ArgError,

@@ -38,6 +38,7 @@ class LinearLoad(TileMover):
     """
 
     name: ClassVar[str] = "linear_load"
+    _added: ClassVar[tuple[str, ...]] = ("trigger_rank", "transposed", "bypass")
     tensor: TensorSpec
     tile: Tile
     shape: tuple[int, ...]
@@ -47,11 +48,6 @@ class LinearLoad(TileMover):
     trigger_rank: int = 0
     transposed: bool = False
     bypass: bool = False
-
-    def attributes(self) -> dict[str, Any]:
-        found = super().attributes()
-        options = ("trigger_rank", "transposed", "bypass")
-        return {key: value for key, value in found.items() if value or key not in options}
 
     @property
     def unit_kind(self) -> str:  # type: ignore[override]

@@ -57,15 +57,11 @@ class LinearStore(_OffChip):
 
     name: ClassVar[str] = "linear_store"
     unit_kind: ClassVar[str] = "OffChipStore"
+    _added: ClassVar[tuple[str, ...]] = ("blocks",)
     tensor_name: str | None
     base: int
     par_dispatch: int | None
     blocks: bool = False
-
-    def attributes(self) -> dict[str, Any]:
-        """``blocks`` is included only if set, which keeps existing fingerprints."""
-        found = super().attributes()
-        return found if self.blocks else {k: v for k, v in found.items() if k != "blocks"}
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         tile = self.inputs[0].type
@@ -209,7 +205,7 @@ def linear_store(
     blocks = site.flag("blocks", blocks)
     if blocks:
         site.require(
-            x.rank >= 2, RankError, f"blocks in {format_dims(x.shape)}, which has no dims beside "
+            x.rank >= 2, RankError, f"blocks in {format_dims(x.shape)}, which has no dims besides "
             "those of a block", "a stream of blocks has at least three dims",
         )  # fmt: skip
         site.require(

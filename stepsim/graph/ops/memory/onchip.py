@@ -30,13 +30,9 @@ class Bufferize(Operator):
 
     name: ClassVar[str] = "bufferize"
     unit_kind: ClassVar[str] = "Bufferize"
+    _added: ClassVar[tuple[str, ...]] = ("buffers",)
     rank: int
     buffers: int = 2
-
-    def attributes(self) -> dict[str, Any]:
-        """``buffers`` is included only if not the default, which keeps existing fingerprints."""
-        found = super().attributes()
-        return found if self.buffers != 2 else {k: v for k, v in found.items() if k != "buffers"}
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {"rank": self.rank}

@@ -28,58 +28,44 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-def _attributes(op: RandomLoad | RandomStore, found: dict[str, Any]) -> dict[str, Any]:
-    """``block`` is included only if set, which keeps existing fingerprints."""
-    return found if op.block != (1, 1) else {k: v for k, v in found.items() if k != "block"}
+@dataclass(eq=False, kw_only=True)
+class _RandomAccess(TileMover):
+    """Moves one tile per address."""
+
+    _added: ClassVar[tuple[str, ...]] = ("block",)
+    tensor: TensorSpec
+    tile: Tile
+    base: int
+    par_dispatch: int | None
+    block: tuple[int, int] = (1, 1)
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        return {
+            "tile": rows_cols(self.tile),
+            "par": self.par(),
+            "bpe": self.tile.dtype.element_bytes,
+        }
 
 
 @dataclass(eq=False, kw_only=True)
-class RandomLoad(TileMover):
+class RandomLoad(_RandomAccess):
     """Reads one tile per address."""
 
     name: ClassVar[str] = "random_load"
     unit_kind: ClassVar[str] = "RandomOffChipLoad"
-    tensor: TensorSpec
-    tile: Tile
-    base: int
-    par_dispatch: int | None
-    block: tuple[int, int] = (1, 1)
-
-    def attributes(self) -> dict[str, Any]:
-        return _attributes(self, super().attributes())
-
-    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        return {
-            "tile": rows_cols(self.tile),
-            "par": self.par(),
-            "bpe": self.tile.dtype.element_bytes,
-        }
 
 
 @dataclass(eq=False, kw_only=True)
-class RandomStore(TileMover):
+class RandomStore(_RandomAccess):
     """Writes one tile per address and acknowledges it."""
 
     name: ClassVar[str] = "random_store"
     unit_kind: ClassVar[str] = "RandomOffChipStore"
-    tensor: TensorSpec
-    tile: Tile
-    base: int
-    par_dispatch: int | None
     ack: str
     buffer_depth: int
-    block: tuple[int, int] = (1, 1)
-
-    def attributes(self) -> dict[str, Any]:
-        return _attributes(self, super().attributes())
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        return {
-            "tile": rows_cols(self.tile),
-            "par": self.par(),
-            "bpe": self.tile.dtype.element_bytes,
-            "ack_addr": self.ack == "addr",
-        }
+        return super().unit_params(bindings) | {"ack_addr": self.ack == "addr"}
 
     def memory(self, accounting: Accounting) -> Size:
         tile = accounting.load_bytes(self.tile)

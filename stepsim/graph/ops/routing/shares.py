@@ -47,7 +47,7 @@ def share_of_type(
         dims = tuple(share_of_dim(site, d, index, known) for d in element.dims)
         return Buffer(element.tile, dims)
     if isinstance(element, TupleType):
-        return TupleType(tuple(share_of_type(site, p, index, shape) for p in element.parts))
+        return element.changed(lambda p: share_of_type(site, p, index, shape))
     return element
 
 

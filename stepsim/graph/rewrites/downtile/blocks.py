@@ -88,7 +88,7 @@ class Sides:
         Selectors, single scalars and tuples of them gain none, and buffers gain theirs inside.
         """
         if isinstance(kind, TupleType):
-            blocks = {self.of(part) for part in kind.parts}
+            blocks = {self.of(part) for part in kind.counts}
             if len(blocks) > 1:
                 raise Refusal("has tuples of tiles that are cut differently; zip tiles of one size")
             return blocks.pop()
@@ -99,7 +99,7 @@ class Sides:
     def type(self, kind: ElementType) -> ElementType:
         """The type of a stream of pieces."""
         if isinstance(kind, TupleType):
-            return TupleType(tuple(self.type(part) for part in kind.parts))
+            return kind.changed(self.type)
         if isinstance(kind, Buffer):
             inner = self.of(kind.tile)
             return (

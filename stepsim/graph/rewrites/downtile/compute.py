@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from stepsim.graph.accumulation import Init
-from stepsim.graph.functions import Function, transpose as transpose_fn
+from stepsim.graph.functions.function import Function
+from stepsim.graph.functions.matrices import transpose as transpose_fn
 from stepsim.graph.functions.polynomial import Polynomial
 from stepsim.graph.functions.shape import Shape
 from stepsim.graph.ops.higher_order.group_results import (
@@ -307,15 +308,8 @@ def accum_buffer_rule(work: Rewrite, op: AccumBuffer) -> None:
         raise Refusal(f"accumulates with '{op.fn}', which is not known to work on pieces")
     if work.sides.of(buffer_of(op.outputs[0]).tile) != block:
         raise Refusal("has states of a different size from its elements")
-    (init,) = op.inits
-    tile = work.sides.tile(op.results()[0])
-    start = (
-        init
-        if init.is_empty
-        else Init(init.kind, int(tile.rows), int(tile.cols), init.dtype, init.value)
-    )
     made = accum_buffer(
-        work.new(x), op.fn, op.rank + 2, op.kept + 2, start, compute_bw=op.compute_bw,
-        write_back=op.write_back, label=op.label,
+        work.new(x), op.fn, op.rank + 2, op.kept + 2, _inits(work, op),
+        compute_bw=op.compute_bw, write_back=op.write_back, label=op.label,
     )  # fmt: skip
     return work.put(op.outputs[0], made, None)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from stepsim.graph.accumulation import Init
-from stepsim.graph.functions import Function
+from stepsim.graph.functions.function import Function
 from stepsim.graph.ops.higher_order.group_results import accum_buffer
 from stepsim.graph.ops.higher_order.maps import Map
 from stepsim.graph.ops.higher_order.reductions import MapAccum, map_accum

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from stepsim.graph.functions import signal
+from stepsim.graph.functions.addresses import signal
 from stepsim.graph.operator import Operator, Output
 from stepsim.graph.programs.program import Program
 from stepsim.graph.rewrites.downtile.blocks import Block, Refusal, Sides

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepsim.graph.graph_file.messages import chosen
-from stepsim.graph.graph_file.row import Row
+from stepsim.graph.graph_file.rows.row import Row, written
+from stepsim.graph.graph_file.rows.shape import read_pad, write_chunks
 from stepsim.graph.ops.routing.fixed_order import static_reassemble
 from stepsim.graph.ops.routing.selecting import filter_rows, shuffle
 from stepsim.graph.ops.shape.chunks import reshape
@@ -27,11 +27,6 @@ def _read_static_reassemble(b: Building, m: Any, xs: Streams) -> Streams:
     return [static_reassemble(xs, m.merge_rank, switch_cycles=list(m.switch_cycles), label=b.label)]
 
 
-def _write_static_reassemble(w: Writing, m: Any) -> None:
-    m.merge_rank = w.params["rank"]
-    m.switch_cycles.extend(w.params["switch"])
-
-
 def _read_promote_outer(b: Building, m: Any, xs: Streams) -> Streams:
     return [unsqueeze(xs[0], xs[0].rank + 1, label=b.label)]
 
@@ -41,10 +36,6 @@ def _read_repeat_ref(b: Building, m: Any, xs: Streams) -> Streams:
     if ref.rank > x.rank:
         b.agree(x.shape, ref.shape[: len(x.shape)])
     return [repeat_ref(x, ref, m.rank, label=b.label)]
-
-
-def _write_repeat_ref(w: Writing, m: Any) -> None:
-    m.rank = w.params["rank"]
 
 
 def _read_take_last(b: Building, m: Any, xs: Streams) -> Streams:
@@ -65,21 +56,9 @@ def _read_shuffle(b: Building, m: Any, xs: Streams) -> Streams:
     return shuffle(x, index, m.rank, write_back=m.write_back_mu, label=b.label)
 
 
-def _write_shuffle(w: Writing, m: Any) -> None:
-    m.rank, m.write_back_mu = w.params["rank"], w.params["wb"]
-
-
 def _read_masked(b: Building, m: Any, xs: Streams) -> Streams:
     (x,) = xs
-    pad = chosen(m.pad_func)
-    b.require(pad in (None, "zero"), f"pad_func is {pad}; tiles are padded with zeros")
-    b.require(
-        m.input_stream_rank == x.rank,
-        f"input_stream_rank is {m.input_stream_rank}, but the stream has rank {x.rank}",
-    )
-    if pad is not None:
-        b.check_tile(x, (m.tile_row, m.tile_col))
-    fill = None if pad is None else 0
+    fill = read_pad(b, m, x)
     if m.have_pad_stream:
         return reshape(
             x, m.chunk_size, m.split_dim, fill, write_back=m.write_back_mu, mask=True,
@@ -89,27 +68,21 @@ def _read_masked(b: Building, m: Any, xs: Streams) -> Streams:
 
 
 def _write_masked(w: Writing, m: Any) -> None:
-    p = w.params
-    w.require(not p["outer"], "ReshapePadStream of the format has no add_outer")
-    m.split_dim, m.chunk_size, m.write_back_mu = p["s"], p["q"], p["wb"]
-    m.input_stream_rank, m.have_pad_stream = p["ri"], True
-    if "pad" in p:
-        m.pad_func.zero.SetInParent()
-        m.tile_row, m.tile_col = p["pad"]
-
-
-def _nothing(w: Writing, m: Any) -> None:
-    """Nothing to write: inputs and types determine everything."""
+    w.require(not w.params["outer"], "ReshapePadStream of the format has no add_outer")
+    write_chunks(w, m)
+    m.input_stream_rank, m.have_pad_stream = w.params["ri"], True
 
 
 ROWS = {
-    "FlatmapFilterRowStreamify": Row(("FlatmapFilterRowStreamify",), _read_filter_rows, _nothing),
+    "FlatmapFilterRowStreamify": Row(("FlatmapFilterRowStreamify",), _read_filter_rows, written()),
     "ReshapePadStream": Row(("ReshapePadStream",), _read_masked, _write_masked),
-    "PromoteOuter": Row(("PromoteOuter",), _read_promote_outer, _nothing),
-    "RepeatRef": Row(("RepeatRef",), _read_repeat_ref, _write_repeat_ref),
+    "PromoteOuter": Row(("PromoteOuter",), _read_promote_outer, written()),
+    "RepeatRef": Row(("RepeatRef",), _read_repeat_ref, written(rank="rank")),
     "StaticReassemble": Row(
-        ("StaticReassemble",), _read_static_reassemble, _write_static_reassemble
+        ("StaticReassemble",),
+        _read_static_reassemble,
+        written(merge_rank="rank", switch_cycles="switch"),
     ),
-    "TakeLast": Row(("TakeLast",), _read_take_last, _nothing),
-    "Shuffle": Row(("Shuffle",), _read_shuffle, _write_shuffle),
+    "TakeLast": Row(("TakeLast",), _read_take_last, written()),
+    "Shuffle": Row(("Shuffle",), _read_shuffle, written(rank="rank", write_back_mu="wb")),
 }

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepsim.graph.graph_file import (
-    rows_2026,
-    rows_compute,
-    rows_distribution,
-    rows_offchip,
-    rows_shape,
-)
-from stepsim.graph.graph_file.row import Row
+from stepsim.graph.graph_file.rows import compute, distribution, offchip, shape, since_2026
+from stepsim.graph.graph_file.rows.row import Row
 
 ROWS: Final[dict[str, Row]] = {
-    **rows_offchip.ROWS, **rows_compute.ROWS, **rows_shape.ROWS, **rows_2026.ROWS,
-    **rows_distribution.ROWS,
+    **offchip.ROWS, **compute.ROWS, **shape.ROWS, **since_2026.ROWS, **distribution.ROWS,
 }  # fmt: skip
 
 UNITS: Final[dict[str, str]] = {unit: name for name, row in ROWS.items() for unit in row.units}

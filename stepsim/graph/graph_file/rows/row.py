@@ -30,3 +30,17 @@ class Row:
     units: tuple[str, ...]
     read: Read
     write: Write
+
+
+def written(**parameters: str) -> Write:
+    """How a message is filled whose fields are parameters of the unit, with the names of these."""
+
+    def write(w: Writing, m: Any) -> None:
+        for field, name in parameters.items():
+            value = w.params[name]
+            if isinstance(value, list):
+                getattr(m, field).extend(value)
+            else:
+                setattr(m, field, value)
+
+    return write

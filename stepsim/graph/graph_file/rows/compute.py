@@ -16,7 +16,7 @@ from stepsim.graph.graph_file.functions import (
     read_init,
 )
 from stepsim.graph.graph_file.messages import chosen
-from stepsim.graph.graph_file.row import Row
+from stepsim.graph.graph_file.rows.row import Row, written
 from stepsim.graph.ops.flat_map.flat_maps import flat_map
 from stepsim.graph.ops.higher_order.group_results import accum_buffer
 from stepsim.graph.ops.higher_order.maps import map_
@@ -150,26 +150,14 @@ def _read_addresses(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Strea
     return [flat_map(xs[0], made, label=b.label)]
 
 
-def _write_addresses(w: Writing, m: Any) -> None:
-    m.num_tile_per_expert, m.expert_addr_base = w.params["n"], w.params["base"]
-
-
 def _read_cache_read(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Stream]:
     b.agree(xs[0].shape, xs[1].shape)
     made = fn.cache_read_addresses(m.offset_per_idx)
     return [flat_map(xs[0], made, xs[1], label=b.label)]
 
 
-def _write_cache_read(w: Writing, m: Any) -> None:
-    m.offset_per_idx = w.params["stride"]
-
-
 def _read_last_tile(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Stream]:
     return [flat_map(xs[0], fn.last_tile_filter(), label=b.label)]
-
-
-def _nothing(w: Writing, m: Any) -> None:
-    """Nothing to write: the inputs determine everything."""
 
 
 ROWS = {
@@ -179,7 +167,13 @@ ROWS = {
     "AccumBuffer": Row(("AccumBuffer",), _read_accum_buffer, _write_accum_buffer),
     "BinaryMapAccum": Row(("BinaryMapAccum",), _read_map_accum, _write_map_accum),
     "RetileStreamify": Row(("RetileStreamify",), _read_retile, _write_retile),
-    "ExpertAddrGen": Row(("ExpertAddrGen",), _read_addresses, _write_addresses),
-    "CacheReadAddrGen": Row(("CacheReadAddrGen",), _read_cache_read, _write_cache_read),
-    "FilterLastTile": Row(("FilterLastTile",), _read_last_tile, _nothing),
+    "ExpertAddrGen": Row(
+        ("ExpertAddrGen",),
+        _read_addresses,
+        written(num_tile_per_expert="n", expert_addr_base="base"),
+    ),
+    "CacheReadAddrGen": Row(
+        ("CacheReadAddrGen",), _read_cache_read, written(offset_per_idx="stride")
+    ),
+    "FilterLastTile": Row(("FilterLastTile",), _read_last_tile, written()),
 }

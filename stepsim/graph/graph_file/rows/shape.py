@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepsim.graph.graph_file.messages import chosen
-from stepsim.graph.graph_file.row import Row
+from stepsim.graph.graph_file.rows.row import Row, written
 from stepsim.graph.ops.memory.onchip import bufferize, streamify
 from stepsim.graph.ops.routing.merging import eager_merge, reassemble
 from stepsim.graph.ops.routing.partitioning import parallelize, partition
@@ -28,37 +28,41 @@ def _read_flatten(b: Building, m: Any, xs: Streams) -> Streams:
     return [flatten(xs[0], m.min_rank, m.max_rank, label=b.label)]
 
 
-def _write_flatten(w: Writing, m: Any) -> None:
-    m.min_rank, m.max_rank = w.params["lo"], w.params["hi"]
+def read_pad(b: Building, m: Any, x: Stream) -> int | None:
+    """What a reshape pads with, None for no padding; its message is checked against the stream."""
+    pad = chosen(m.pad_func)
+    b.require(pad in (None, "zero"), f"pad_func is {pad}; tiles are padded with zeros")
+    if hasattr(m, "input_stream_rank"):
+        rank = m.input_stream_rank
+        b.require(rank == x.rank, f"input_stream_rank is {rank}, but the stream has rank {x.rank}")
+    if pad is None:
+        return None
+    b.check_tile(x, (m.tile_row, m.tile_col))
+    return 0
+
+
+def write_chunks(w: Writing, m: Any) -> None:
+    """The chunks of a reshape and their padding."""
+    p = w.params
+    m.split_dim, m.chunk_size, m.write_back_mu = p["s"], p["q"], p["wb"]
+    if "pad" in p:
+        m.pad_func.zero.SetInParent()
+        m.tile_row, m.tile_col = p["pad"]
 
 
 def _read_reshape(b: Building, m: Any, xs: Streams) -> Streams:
-    pad = chosen(m.pad_func)
-    b.require(pad in (None, "zero"), f"pad_func is {pad}; tiles are padded with zeros")
-    later = hasattr(m, "input_stream_rank")
-    if later:
-        rank = m.input_stream_rank
-        b.require(
-            rank == xs[0].rank,
-            f"input_stream_rank is {rank}, but the stream has rank {xs[0].rank}",
-        )
-    if pad is not None:
-        b.check_tile(xs[0], (m.tile_row, m.tile_col))
     return [
         reshape(
-            xs[0], m.chunk_size, m.split_dim, None if pad is None else 0,
-            add_outer=m.add_outer_dim if later else False, write_back=m.write_back_mu,
+            xs[0], m.chunk_size, m.split_dim, read_pad(b, m, xs[0]),
+            add_outer=getattr(m, "add_outer_dim", False), write_back=m.write_back_mu,
             label=b.label,
         )
     ]  # fmt: skip
 
 
 def _write_reshape(w: Writing, m: Any) -> None:
+    write_chunks(w, m)
     p = w.params
-    m.split_dim, m.chunk_size, m.write_back_mu = p["s"], p["q"], p["wb"]
-    if "pad" in p:
-        m.pad_func.zero.SetInParent()
-        m.tile_row, m.tile_col = p["pad"]
     if hasattr(m, "input_stream_rank"):
         m.input_stream_rank, m.add_outer_dim = p["ri"], p["outer"]
         return
@@ -79,10 +83,6 @@ def _read_promote(b: Building, m: Any, xs: Streams) -> Streams:
     return [unsqueeze(xs[0], m.promote_rank, label=b.label)]
 
 
-def _write_promote(w: Writing, m: Any) -> None:
-    m.promote_rank = w.params["p"]
-
-
 def _read_repeat(b: Building, m: Any, xs: Streams) -> Streams:
     return [repeat(xs[0], m.repeat_factor, label=b.label)]
 
@@ -101,10 +101,6 @@ def _read_expand(b: Building, m: Any, xs: Streams) -> Streams:
     if x.rank == ref.rank and keep > 0:
         b.agree(x.shape[:keep], ref.shape[:keep])
     return [expand(x, ref, m.expand_rank, label=b.label)]
-
-
-def _write_expand(w: Writing, m: Any) -> None:
-    m.expand_rank = w.params["e"]
 
 
 def _read_bufferize(b: Building, m: Any, xs: Streams) -> Streams:
@@ -134,11 +130,6 @@ def _read_streamify(b: Building, m: Any, xs: Streams) -> Streams:
         "state them as a StaticStreamify",
     )
     return [streamify(xs[0], repeat=factors or None, label=b.label)]
-
-
-def _write_streamify(w: Writing, m: Any) -> None:
-    m.rank = w.params["rank"]
-    m.repeat_factor.extend(w.params["repeat"])
 
 
 def _read_dyn_streamify(b: Building, m: Any, xs: Streams) -> Streams:
@@ -200,11 +191,6 @@ def _read_reassemble(b: Building, m: Any, xs: Streams) -> Streams:
     ]  # fmt: skip
 
 
-def _write_reassemble(w: Writing, m: Any) -> None:
-    m.reassemble_rank, m.write_back_mu = w.params["rank"], w.params["wb"]
-    m.switch_cycles.extend(w.params["switch"])
-
-
 def _read_parallelize(b: Building, m: Any, xs: Streams) -> Streams:
     b.refuse_set(m, "write_back_mu")
     return parallelize(
@@ -222,22 +208,22 @@ def _read_merge(b: Building, m: Any, xs: Streams) -> Streams:
     return eager_merge(xs, rank=m.input_rank, label=b.label)
 
 
-def _write_merge(w: Writing, m: Any) -> None:
-    m.input_rank = w.params["rank"]
-
-
 ROWS = {
-    "Flatten": Row(("Flatten",), _read_flatten, _write_flatten),
+    "Flatten": Row(("Flatten",), _read_flatten, written(min_rank="lo", max_rank="hi")),
     "Reshape": Row(("Reshape",), _read_reshape, _write_reshape),
-    "Promote": Row(("Promote",), _read_promote, _write_promote),
+    "Promote": Row(("Promote",), _read_promote, written(promote_rank="p")),
     "RepeatStatic": Row(("RepeatStatic",), _read_repeat, _write_repeat),
-    "ExpandRef": Row(("ExpandRef",), _read_expand, _write_expand),
+    "ExpandRef": Row(("ExpandRef",), _read_expand, written(expand_rank="e")),
     "Bufferize": Row(("Bufferize",), _read_bufferize, _write_bufferize),
-    "Streamify": Row(("Streamify",), _read_streamify, _write_streamify),
+    "Streamify": Row(("Streamify",), _read_streamify, written(rank="rank", repeat_factor="repeat")),
     "DynStreamify": Row(("DynStreamify",), _read_dyn_streamify, _write_dyn_streamify),
     "Broadcast": Row(("Broadcast",), _read_broadcast, _write_broadcast),
     "FlatPartition": Row(("Partition",), _read_partition, _write_partition),
-    "FlatReassemble": Row(("Reassemble",), _read_reassemble, _write_reassemble),
+    "FlatReassemble": Row(
+        ("Reassemble",),
+        _read_reassemble,
+        written(reassemble_rank="rank", write_back_mu="wb", switch_cycles="switch"),
+    ),
     "Parallelize": Row(("Parallelize",), _read_parallelize, _write_parallelize),
-    "EagerMerge": Row(("EagerMerge",), _read_merge, _write_merge),
+    "EagerMerge": Row(("EagerMerge",), _read_merge, written(input_rank="rank")),
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.graph import fn
 from stepsim.graph.functions.inference import U64_TILE
-from stepsim.graph.graph_file.row import Row
+from stepsim.graph.graph_file.rows.row import Row, written
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.flat_map.flat_maps import flat_map
 from stepsim.graph.ops.flat_map.numbers import Counter, counter
@@ -42,16 +42,8 @@ def _read_counter(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Stream]
     return site.add(EndedCounter(count=m.max), [Output((Dim(1), Dim(m.max)), U64_TILE)])
 
 
-def _write_counter(w: Writing, m: Any) -> None:
-    m.max = w.params["n"]
-
-
 def _read_count_up(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Stream]:
     return [flat_map(xs[0], fn.counter(), label=b.label)]
-
-
-def _nothing(w: Writing, m: Any) -> None:
-    """Nothing to write: the inputs determine everything."""
 
 
 def _read_streamify(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Stream]:
@@ -87,7 +79,7 @@ def _write_streamify(w: Writing, m: Any) -> None:
 
 
 ROWS = {
-    "Counter": Row(("Counter", "DynCounter"), _read_counter, _write_counter),
-    "FlatmapCounter": Row(("FlatmapCounter",), _read_count_up, _nothing),
+    "Counter": Row(("Counter", "DynCounter"), _read_counter, written(max="n")),
+    "FlatmapCounter": Row(("FlatmapCounter",), _read_count_up, written()),
     "StaticStreamify": Row(("StaticStreamify",), _read_streamify, _write_streamify),
 }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepsim.graph.graph_file.row import Row
+from stepsim.graph.graph_file.rows.row import Row
 from stepsim.graph.ops.memory.linear_loads import linear_load
 from stepsim.graph.ops.memory.offchip import LinearStore, linear_store
 from stepsim.graph.ops.memory.random_access import random_load, random_store
@@ -126,11 +126,10 @@ def _write_store(w: Writing, m: Any) -> None:
     x = op.inputs[0]
     assert isinstance(x.type, Tile)
     m.tile_row, m.tile_col, m.par_dispatch = int(x.type.rows), int(x.type.cols), op.par()
-    if all(d.is_static for d in x.shape):
-        sizes = [int(d) for d in x.shape]
-        m.tensor_shape_tiled.extend([math.prod(sizes[:-1]), sizes[-1]])
-    if op.tensor_name is not None:
-        m.store_path = op.tensor_name
+    # Times do not depend on the shape, but a store without one ends the public simulator. A path
+    # states that tiles have values; none are written, so there is no path either.
+    sizes = [int(d) if d.is_static else 1 for d in x.shape]
+    m.tensor_shape_tiled.extend([math.prod(sizes[:-1]), sizes[-1]])
 
 
 def _read_sink(sink: Any) -> Any:
@@ -146,7 +145,12 @@ def _read_selector(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Stream
 
 
 def _write_selector(w: Writing, m: Any) -> None:
-    m.is_multihot = w.is_multihot()
+    w.require(
+        w.is_multihot(),
+        "the public simulator has multi-hot selectors only, found lists of indices; leave out "
+        "as_indices=True",
+    )
+    m.is_multihot = True
     w.keep_array(w.selectors(), m)
 
 
