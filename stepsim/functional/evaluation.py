@@ -34,6 +34,7 @@ from stepsim.graph import (
     dtype_of,
     resolved,
 )
+from stepsim.typed import typed
 
 Shape = tuple[int | tuple[int, ...], ...]
 """Measured dims, outermost first; a dim with several sizes lists all of them, in stream order."""
@@ -60,14 +61,17 @@ class FunctionalResult:
     _feeds: Mapping[tuple[int, int], Feed] = field(repr=False)
     _symbols: Symbols = field(repr=False)
 
+    @typed
     def stream(self, stream: Stream) -> list[Token]:
         """All elements of a stream in order: ``(payload, level)``."""
         return list(self._feeds[resolved(stream).key].tokens)
 
+    @typed
     def nested(self, stream: Stream) -> list[Any]:
         """The payloads of a stream as nested lists, one nesting for each dim."""
         return _nested(self.stream(stream), stream.rank)
 
+    @typed
     def array(self, stream: Stream) -> Array:
         """The values of a stream of equal tiles as one array ``[dims..., rows, cols]``.
 
@@ -103,6 +107,7 @@ class FunctionalResult:
             )
         return np.stack([tile.data for tile in tiles]).reshape(*dims, *sizes[0])
 
+    @typed
     def shape(self, stream: Stream) -> Shape:
         """Measured dims of a stream."""
         levels = [t.level for t in self._feeds[resolved(stream).key].tokens]

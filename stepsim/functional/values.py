@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stepsim.deferred import require
 from stepsim.errors import EvaluationError
 from stepsim.graph import DType
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from stepsim.functional.decisions import Decisions
@@ -38,6 +39,7 @@ class TileValue:
     width: int
 
     @classmethod
+    @typed
     def of(cls, data: Array) -> TileValue:
         """A tile without padding."""
         return cls(data, data.shape[0], data.shape[1])

@@ -47,6 +47,57 @@ def reserved_tokens(
         )
 
 
+def windowed_layer(model: Model, layer: int | None) -> Iterator[tuple[str, str]]:
+    """A problem if a layer is given that the model does not have, or that is as all others."""
+    if layer is None:
+        return
+    if model.windows is None or model.windows.layers is None:
+        yield (
+            "attention_layer",
+            f"expected no layer, since the attention of all layers of {model.name} is alike, found "
+            f"{layer}; leave it out",
+        )
+    elif model.layers is not None and layer >= model.layers:
+        yield (
+            "attention_layer",
+            f"expected one of the {model.layers} layers of {model.name} from 0, found {layer}",
+        )
+
+
+def attended(
+    model: Model, layer: int | None, lengths: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """The cached tokens that requests of these lengths attend to in a layer.
+
+    A window of ``w`` tokens has the new one and ``w - 1`` cached ones, as in the masks of
+    transformers, where a key is seen if ``key > query - w``.
+    """
+    window = model.window(layer)
+    # A bound on Python's ints: numpy would refuse one beyond the type of short lengths.
+    if window is None or int(lengths.max(initial=0)) < window:
+        return lengths
+    return lengths.clip(max=window - 1)
+
+
+def window_notes(model: Model, layer: int | None) -> list[str]:
+    """What is simulated of a model whose layers attend to windows."""
+    windows = model.windows
+    if windows is None:
+        return []
+    window = windows.of(layer)
+    if window is not None:
+        which = "every layer" if windows.layers is None else f"layer {layer}"
+        return [
+            f"{which} of {model.name} attends to the last {window:,} tokens, the new one among them"
+        ]
+    which = f"layer {layer}" if layer is not None else f"layer {windows.first_full}"
+    few = f"{len(windows.layers or ())} layers" + (f" of {model.layers}" if model.layers else "")
+    return [
+        f"{few} of {model.name} attend to the last {windows.tokens:,} tokens alone; this is "
+        f"{which}, which attends to all; choose another with attention_layer"
+    ]
+
+
 def built_in_name(model: Model, names: Iterable[str]) -> str | None:
     """The name of the built-in model that it equals, whatever its own name; None if there is
     none."""

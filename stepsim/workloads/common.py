@@ -10,7 +10,8 @@ from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import Param
 
 LayerModel = Annotated[Model, Param("model whose layer is built")]
-Tile = Annotated[int | Literal["dynamic"], Param("rows per tile", "rows")]
+ROWS_PER_TILE = Param("rows per tile", "rows")
+Tile = Annotated[int | Literal["dynamic"], ROWS_PER_TILE]
 TileInter = Annotated[int, Param("columns per tile of the inner dimension", "columns")]
 KvTile = Annotated[int, Param("cached tokens per tile", "tokens")]
 MaxLength = Annotated[
@@ -20,26 +21,33 @@ MaxLength = Annotated[
         otherwise="what the longest request needs",
     ),
 ]  # fmt: skip
-ComputeBandwidth = Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")]
+
+
+def bandwidth_of(operators: str) -> Param:
+    """The compute bandwidth of each of some operators; some machines state that of all."""
+    return Param(
+        f"compute bandwidth of each {operators}", "FLOPs/cycle",
+        machine="compute.unit_flops_per_cycle", replaced=True,
+    )  # fmt: skip
+
+
+AttentionLayer = Annotated[
+    int | None,
+    Param(
+        "layer whose attention is built, from 0", "", least=0,
+        otherwise="one that attends to all tokens, if layers differ",
+    ),
+]  # fmt: skip
+ComputeBandwidth = Annotated[int, bandwidth_of("operator")]
 FifoDepth = Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")]
-WeightType = Annotated[
-    DType | None,
-    Param(
-        "element type of the weights",
-        of_model=attrgetter("types.weights"), otherwise="that of the model",
-    ),
-]  # fmt: skip
-ActivationType = Annotated[
-    DType | None,
-    Param(
-        "element type of the activations",
-        of_model=attrgetter("types.activations"), otherwise="that of the model",
-    ),
-]  # fmt: skip
-CacheType = Annotated[
-    DType | None,
-    Param(
-        "element type of the KV cache",
-        of_model=attrgetter("types.cache"), otherwise="that of the model",
-    ),
-]  # fmt: skip
+
+
+def _element_type(tensors: str, path: str) -> Param:
+    return Param(
+        f"element type of {tensors}", of_model=attrgetter(path), otherwise="that of the model"
+    )
+
+
+WeightType = Annotated[DType | None, _element_type("the weights", "types.weights")]
+ActivationType = Annotated[DType | None, _element_type("the activations", "types.activations")]
+CacheType = Annotated[DType | None, _element_type("the KV cache", "types.cache")]

@@ -42,11 +42,11 @@ def default_of(field: DataclassField[Any], kind: Kind, where: str) -> Any:
 
 
 def check_names(field: Field, known: Mapping[str, Field], where: str) -> None:
-    """Refuse a `Param` that names an unknown key of machines or an unsuitable parameter.
+    """Refuse a `Param` with an unknown key of machines, an unsuitable parameter or default.
 
     Raises
     ------
-    ArgError : a name is wrong; ``where`` names the parameter.
+    ArgError : a name or the default is wrong; ``where`` names the parameter.
     """
     param = field.param
     if param.machine is not None:
@@ -57,6 +57,11 @@ def check_names(field: Field, known: Mapping[str, Field], where: str) -> None:
                 f"{where}: expected a key of machines in Param(machine=...), found "
                 f"{param.machine!r}{near} Known: {', '.join(keys)}"
             )
+    if param.needed and (field.required or field.default is not None):
+        raise ArgError(
+            f"{where}: expected the default None with Param(needed=True), found "
+            f"{'no default' if field.required else repr(field.default)}"
+        )
     if param.like is None:
         return
     others = [name for name in known if name != field.name]

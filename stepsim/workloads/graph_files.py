@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import make_dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -41,10 +41,33 @@ def graph_digest(path: Path) -> str:
         raise WorkloadError(f"{path}: cannot be read: {reason}; name a graph file") from error
 
 
+@dataclass(frozen=True, kw_only=True)
 class _OfGraphFile(Workload):
-    """Base of workloads that are one file."""
+    """Base of workloads that are one file; the parameters control how it is read."""
 
     path: ClassVar[str]
+
+    arrays: Annotated[
+        str | None,
+        Param(
+            "folder, or .npz file, of the arrays of selectors and integers, by the paths or names "
+            "of the operators that read them",
+            otherwise="the folder of the graph",
+        ),
+    ] = None
+    indices: Annotated[
+        str | None,
+        Param(".npy file of expert indices (tokens, k) for selectors that have no array"),
+    ] = None
+    numbers: Annotated[
+        str | None, Param("YAML file of numbers of operators, types and functions")
+    ] = None
+    generation: Annotated[
+        Literal["A", "B"] | None,
+        Param("generation of the format", otherwise="what the types of the file say"),
+    ] = None
+    mock_bf16: Annotated[bool, Param("floats of 4 bytes stand for 2 bytes")] = False
+    skip_unknown: Annotated[bool, Param("leave out fields that the format does not have")] = False
 
     def build(self, data: Data) -> Built:
         given: dict[str, Any] = self.values()
@@ -64,56 +87,11 @@ def _indices(path: str) -> Any:
         ) from error
 
 
-_FIELDS: list[tuple[str, Any, Any]] = [
-    (
-        "arrays",
-        Annotated[
-            str | None,
-            Param(
-                "folder, or .npz file, of the arrays of selectors and integers, by the paths or "
-                "names of the operators that read them",
-                otherwise="the folder of the graph",
-            ),
-        ],
-        None,
-    ),
-    (
-        "indices",
-        Annotated[
-            str | None,
-            Param(".npy file of expert indices (tokens, k) for selectors that have no array"),
-        ],
-        None,
-    ),
-    (
-        "numbers",
-        Annotated[
-            str | None, Param("YAML file of numbers of operators, types and functions")
-        ],
-        None,
-    ),
-    (
-        "generation",
-        Annotated[
-            Literal["A", "B"] | None,
-            Param("generation of the format", otherwise="what the types of the file say"),
-        ],
-        None,
-    ),
-    ("mock_bf16", Annotated[bool, Param("floats of 4 bytes stand for 2 bytes")], False),
-    (
-        "skip_unknown",
-        Annotated[bool, Param("leave out fields that the format does not have")],
-        False,
-    ),
-]  # fmt: skip
-
-
 def of_graph_file(path: Path) -> type[Workload]:
     """The workload of a graph file; its parameters control how it is read."""
     made: type[Workload] = make_dataclass(
         "GraphFile",
-        _FIELDS,
+        [],
         bases=(_OfGraphFile,),
         frozen=True,
         kw_only=True,

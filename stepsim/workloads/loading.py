@@ -19,15 +19,15 @@ from typing import Any
 import stepsim.graph
 from stepsim.errors import ArgError, WorkloadError, did_you_mean
 from stepsim.plugins import Plugin, found as found_plugins, source_digest, usable
+from stepsim.shown import shown
+from stepsim.typed import typed_but
 from stepsim.workloads.functions import of_function, of_program, returns_program
 from stepsim.workloads.graph_files import ENDING, graph_digest, of_graph_file
 from stepsim.workloads.parameters import KV_LENGTHS, ROUTING, fields_of
 from stepsim.workloads.plans import PLAN, plan_digest, plan_file
-from stepsim.workloads.user_files import read_module, user_code
+from stepsim.workloads.user_files import read_module as read_module, user_code as user_code
 from stepsim.workloads.values import split_target
 from stepsim.workloads.workload import Workload
-
-__all__ = ["BUILT_IN", "Source", "find_workload", "read_module", "user_code", "workload_names"]
 
 BUILT_IN = {
     "moe": "stepsim.workloads.moe:Moe",
@@ -98,7 +98,7 @@ class Source:
         module, digest = read_module(Path(self.path))
         if digest != self.digest:
             raise WorkloadError(
-                f"{self.path}: has changed since it was read first, or a module beside it that it "
+                f"{self.path}: has changed since it was read first, or a module next to it that it "
                 "imports has; put it back, or start again"
             )
         key = self.path, digest, self.attribute
@@ -131,6 +131,7 @@ class Source:
         return user_code(self.text, self.path, self.digest)
 
 
+@typed_but("text")
 def find_workload(text: str | Path, folder: Path | None = None) -> Source:
     """Look up a workload; a file is looked up in ``folder``, by default the current one.
 
@@ -142,15 +143,15 @@ def find_workload(text: str | Path, folder: Path | None = None) -> Source:
     """
     if not isinstance(text, str | Path):
         raise WorkloadError(
-            f"workload: expected a name, or a file as in gemm.py:gemm, found {text!r}"
+            f"workload: expected a name, or a file as in gemm.py:gemm, found {shown(text)}"
         )
     text = str(text)
     plan = plan_file(text, folder)
     if plan is not None:
         if text in BUILT_IN or text in workload_names():
             raise WorkloadError(
-                f"'{text}' is a workload, and a folder of a plan {'beside' if folder else 'here'}; "
-                f"name the folder ./{text} for the plan, or rename it for the workload"
+                f"'{text}' is both a workload and the folder of a plan; name the folder "
+                f"./{text} for the plan, or rename it for the workload"
             )
         name = plan.resolve().parent.name
         return Source(name, str(plan.resolve()), None, plan_digest(plan))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from stepsim.arguments import flag, label_of, shown, text_of
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
+from stepsim.typed import typed, typed_but
 from stepsim.workloads.declarations import check_names, default_of
 from stepsim.workloads.values import Kind, kind_of, plain_bytes
 
@@ -41,6 +42,8 @@ class Param:
     unit : unit of its values, empty for pure numbers and words.
     least, most : range of its numbers; whole numbers are from 1 to 2**40 unless it is given.
     machine : dotted key of the machine whose value holds when the parameter is not given.
+    replaced : where the machine states that key, its value holds instead of the parameter, which
+        may then not be given with another value.
     like : name of the parameter whose value holds when nothing else gives one.
     of_model : gives, of the workload, the value of its model, which holds when nothing else gives
         one.
@@ -50,6 +53,10 @@ class Param:
     formerly : name that it had before; an error about that name says the new one.
     of_depths : it decides FIFO depths and nothing else, so that `stepsim size`, which looks for
         depths itself, does not take it.
+    unused : gives, of the values of all parameters, why it has no effect with them and how to
+        change that; empty if it has one. Without an effect it may not be given, and results have
+        no value of it.
+    needed : where it has an effect it must be given or set, although its default is None.
     """
 
     help: str = ""
@@ -57,12 +64,15 @@ class Param:
     least: float | None = None
     most: float | None = None
     machine: str | None = None
+    replaced: bool = False
     like: str | None = None
     of_model: Callable[[Any], Any] | None = None
     otherwise: str = ""
     text: bool = False
     formerly: str = ""
     of_depths: bool = False
+    unused: Callable[[Mapping[str, Any]], str] | None = None
+    needed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +110,20 @@ class Field:
         else:
             text = param.otherwise
         return f"the machine's, or {text}" if param.machine is not None else text
+
+    def unused(self, values: Mapping[str, Any]) -> str:
+        """Why it has no effect with these values of all parameters; empty if it has one."""
+        return "" if self.param.unused is None else self.param.unused(values)
+
+    def lacks(self, value: Any) -> bool:
+        """Whether a parameter that has an effect needs another value than this one."""
+        return self.param.needed and value is None
+
+    @property
+    def missing(self) -> str:
+        """The problem of a parameter that is needed and has no value."""
+        what = f" ({self.param.help})" if self.param.help else ""
+        return f"missing{what}; expected {self.kind.described()}"
 
     @property
     def column_type(self) -> str:
@@ -171,7 +195,7 @@ KV_LENGTHS = Input("kv_lengths", "cached tokens of each request [requests]")
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """The traces of a workload.
+    """The traces of a workload, which reads those that its parameters need.
 
     Attributes
     ----------
@@ -240,6 +264,7 @@ class Data:
             ids, lengths, found, found if whole is None else arrays.rows_of("whole", whole, found)
         )
 
+    @typed
     def missing(self, inputs: Iterable[Input]) -> list[Input]:
         """The inputs that are not given."""
         return [one for one in inputs if getattr(self, one.name) is None]
@@ -279,6 +304,7 @@ class Built:
         measures are those of all together.
     """
 
+    @typed_but("program")
     def __init__(
         self,
         program: Program,
@@ -305,10 +331,11 @@ class Built:
     def tokens(self, data: Data) -> int | None:
         """Tokens that a run advances by one step, for token/s; None if not applicable.
 
-        By default the rows of the data: a decoder makes one token for each request, and a layer
-        passes on each token of its batch.
+        By default the rows of the traces of the data: a decoder makes one token for each request,
+        and a layer passes on each token of its batch. Without a trace nothing says how many tokens
+        the program processes, so a workload without inputs states them itself.
         """
-        return data.rows or None
+        return None if data.routing is None and data.kv_lengths is None else data.rows
 
     def padded_flops(self, data: Data) -> int | None:
         """Executed FLOPs on padding rows; None if not known."""
@@ -383,9 +410,11 @@ def _check_param(param: Param, where: str) -> None:
         text_of(f"{where}: {name}", getattr(param, name))
     for name in ("machine", "like"):
         label_of(f"{where}: {name}", getattr(param, name))
-    if param.of_model is not None and not callable(param.of_model):
-        raise ArgError(f"{where}: of_model must be a function, found {shown(param.of_model)}")
-    for name in ("text", "of_depths"):
+    for name in ("of_model", "unused"):
+        function = getattr(param, name)
+        if function is not None and not callable(function):
+            raise ArgError(f"{where}: {name} must be a function, found {shown(function)}")
+    for name in ("text", "of_depths", "replaced", "needed"):
         flag(f"{where}: {name}", getattr(param, name))
 
 

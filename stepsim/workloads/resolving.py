@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -28,7 +28,7 @@ class Resolved(Generic[W]):
     Attributes
     ----------
     origins : where the value of each parameter comes from: given, machine, published, model or
-        default; ``like NAME`` if it is taken from another parameter.
+        default; ``like NAME`` if it is taken from another parameter; unused if it has no effect.
     config : the requested configuration.
     """
 
@@ -73,8 +73,9 @@ def resolve(
 
     Raises
     ------
-    ParameterError : a parameter is unknown, missing, mistyped or out of range, or there is no such
-        experiment, or several match the data; all errors that can be found are listed.
+    ParameterError : a parameter is unknown, missing, mistyped, out of range or without effect, or
+        there is no such experiment, or several match the data; all errors that can be found are
+        listed.
     WorkloadError : the presets of the workload set a name that is not one of its parameters.
     """
     known = fields_of(workload)
@@ -85,21 +86,30 @@ def resolve(
     if problems:
         raise ParameterError(problems)
     own = {name: known[name].checked(value) for name, value in given.items() if value is not None}
+    if problems := list(_replaced(known, own, machine)):
+        raise ParameterError(problems)
     presets = _presets(workload, own, data or (Data(),), config)
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, field in known.items():
         values[name], origins[name] = _value(field, own, machine, presets)
-    missing = [name for name, origin in origins.items() if not origin]
-    if missing:
-        raise ParameterError((name, _missing(known[name])) for name in missing)
-    for name, field in known.items():
+    unused = {name: why for name, field in known.items() if (why := field.unused(values))}
+    problems = [(name, why) for name, why in unused.items() if origins[name] == "given"]
+    used = {name: field for name, field in known.items() if name not in unused}
+    for name, field in used.items():
+        if not origins[name] or field.lacks(values[name]):
+            problems.append((name, field.missing))
+    if problems:
+        raise ParameterError(problems)
+    values |= {name: known[name].default for name in unused}
+    origins |= dict.fromkeys(unused, "unused")
+    for name, field in used.items():
         if values[name] is None and field.param.like is not None:
             origins[name] = f"like {field.param.like}"
     made = workload(**values)
     of_model = {
         name: field.param.of_model(made)
-        for name, field in known.items()
+        for name, field in used.items()
         if values[name] is None and field.param.of_model is not None
     }
     origins |= dict.fromkeys(of_model, "model")
@@ -112,16 +122,38 @@ def _value(
     """The value of a parameter and its origin, which is empty for a missing one."""
     if field.name in given:
         return given[field.name], "given"
-    if machine is not None and field.param.machine is not None:
-        value: Any = machine
-        for part in field.param.machine.split("."):
-            value = getattr(value, part)
-        # Presets do not set such keys, so a value there was set for this run.
-        if value is not None:
-            return value, "machine"
+    # Presets do not set such keys, so a value there was set for this run.
+    if (value := _stated(field, machine)) is not None:
+        return value, "machine"
     if presets.get(field.name) is not None:
         return presets[field.name], "published"
     return (None, "") if field.required else (field.default, "default")
+
+
+def _stated(field: Field, machine: Machine | None) -> Any:
+    """The value of the machine's key that the parameter names; None where it states none."""
+    if machine is None or field.param.machine is None:
+        return None
+    value: Any = machine
+    for part in field.param.machine.split("."):
+        value = getattr(value, part, None)
+    return value
+
+
+def _replaced(
+    known: Mapping[str, Field], given: Mapping[str, Any], machine: Machine | None
+) -> Iterator[tuple[str, str]]:
+    """Parameters that are given although the machine states another value, which holds."""
+    for name, value in given.items():
+        field = known[name]
+        stated = _stated(field, machine) if field.param.replaced else None
+        if stated is not None and machine is not None and value != stated:
+            yield (
+                name,
+                f"machine {machine.name} states {field.param.machine}, {stated}, for all programs; "
+                f"expected no value here, found {value}; leave it out, or set "
+                f"{field.param.machine} of the machine",
+            )
 
 
 def _presets(
@@ -181,8 +213,3 @@ def _unknown(workload: type[Workload], name: str, known: Mapping[str, Field]) ->
 
 def _listed(known: Mapping[str, Field]) -> str:
     return ", ".join(known) or "none"
-
-
-def _missing(field: Field) -> str:
-    what = f" ({field.param.help})" if field.param.help else ""
-    return f"missing{what}; expected {field.kind.described()}"

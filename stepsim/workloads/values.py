@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Literal, Union, get_args, get_origin
 
-from stepsim.arguments import is_whole
+from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, did_you_mean
 
 _SEPARATORS = "+,"
 _LEAST, _MOST = 1, 1 << 40
-_SHOWN_BITS = 200
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -140,7 +139,7 @@ class Kind:
         except Exception as error:
             raise ValueError(
                 f"{self._read_by.__name__}.parse raised {type(error).__name__}: {error}; let it "
-                f"raise ArgError for values that it cannot read, found {value!r}"
+                f"raise ArgError for values that it cannot read, found {shown(value)}"
             ) from error
 
     @staticmethod
@@ -171,12 +170,12 @@ class Kind:
 
     def _refusal_text(self, found: Any, *, bounded: bool = False) -> str:
         bare = not isinstance(found, str) or (isinstance(found, _Text) and _is_number(found))
-        shown = _shown(found) if bare else f"'{found}'"
+        text = shown(found, str if bare else lambda given: f"'{given}'")
         near = ""
         if isinstance(found, str) and self.words:
             near = did_you_mean(found, self.words)
             near = "" if near == "." else near
-        return f"expected {self.described(bounded=bounded)}, found {shown}{near}"
+        return f"expected {self.described(bounded=bounded)}, found {text}{near}"
 
     def described(self, *, bounded: bool = False) -> str:
         """The values in words."""
@@ -334,14 +333,3 @@ def _power(number: float) -> str:
         return str(number)
     exponent = number.bit_length() - 1
     return f"2**{exponent}" if exponent > 9 and number == 1 << exponent else str(number)
-
-
-def _shown(found: Any) -> str:
-    """A value in a message; Python does not write out numbers of thousands of digits."""
-    number = _whole(found)
-    if number is not None and number.bit_length() > _SHOWN_BITS:
-        return f"{'-' if number < 0 else ''}10**{round(number.bit_length() * math.log10(2))}"
-    try:
-        return str(found)
-    except ValueError:
-        return f"a {type(found).__name__} with a number of thousands of digits"

@@ -23,6 +23,7 @@ import stepsim.machine
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.workloads.parameters import (
+    KV_LENGTHS,
     ROUTING,
     Built,
     Data,
@@ -47,7 +48,7 @@ class Workload:
     Attributes
     ----------
     name : its name on the command line and in sweeps.
-    inputs : traces that it needs.
+    inputs : traces that it needs, apart from `unneeded` ones.
     published_machine : machine of the published experiments; None for the default machine.
     own_machine : the `Machine` that it is made for, or its name; it is used unless another is
         given. None if it is not made for a specific machine.
@@ -64,12 +65,25 @@ class Workload:
         return None
 
     @classmethod
+    def unneeded(cls, given: Mapping[str, Any]) -> Mapping[Input, str]:
+        """Inputs that have no effect with the given parameters, each with why, and what to do."""
+        return {}
+
+    @classmethod
+    def needed(cls, given: Mapping[str, Any]) -> tuple[Input, ...]:
+        """Inputs that the program of the given parameters is built for or run on."""
+        unneeded = cls.unneeded(given) if cls.inputs else {}
+        return tuple(one for one in cls.inputs if one not in unneeded)
+
+    @classmethod
     def implied(cls, given: Mapping[str, Any], data: Data) -> Data:
         """The data, with a routing added if none is given and requests have no choice.
 
         Every request visits the only expert, if `routing_shape` of the parameters is (1, 1).
         """
-        alone = ROUTING in cls.inputs and data.routing is None and data.kv_lengths is not None
+        needed = cls.needed(given)
+        counted = data.kv_lengths is not None or KV_LENGTHS in cls.unneeded(given)
+        alone = ROUTING in needed and data.routing is None and counted
         if not alone or cls.routing_shape(given) != (1, 1):
             return data
         return replace(data, routing=np.zeros((data.rows, 1), dtype=np.int64))
@@ -95,7 +109,7 @@ class Workload:
     def program_key(self, data: Data) -> Hashable:
         """A key that is equal for data that can share a program: the part that decides the
         program."""
-        arrays = [getattr(data, one.name) for one in self.shaping()]
+        arrays = [getattr(data, one.name) for one in self.deciding()]
         return data.rows, *(None if array is None else array.tobytes() for array in arrays)
 
     @classmethod
@@ -106,6 +120,11 @@ class Workload:
         on all of them.
         """
         return cls.inputs
+
+    def deciding(self) -> list[Input]:
+        """Those of `shaping` that have an effect with its parameters."""
+        needed = self.needed(self.values())
+        return [one for one in self.shaping() if one in needed]
 
     def build(self, data: Data) -> Built:
         """The program.
@@ -133,7 +152,7 @@ class Workload:
         ------
         ArgError : ``data`` is not Data.
         MachineError : the machine is unknown or invalid.
-        ParameterError : a parameter is unknown, missing, mistyped or out of range.
+        ParameterError : a parameter is unknown, missing, mistyped, out of range or without effect.
         """
         batches = () if data is None else (data_of(data),)
         target = None if machine is None else machine_of(machine)
@@ -141,9 +160,17 @@ class Workload:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        values, problems = self.values(), []
         for name, field in fields_of(type(self)).items():
-            if field.param.like is not None and getattr(self, name) is None:
+            if why := field.unused(values):
+                # A value equal to the default cannot be told from one that is not given.
+                problems += [(name, why)] * (values[name] != field.default)
+            elif field.lacks(values[name]):
+                problems.append((name, field.missing))
+            elif field.param.like is not None and values[name] is None:
                 object.__setattr__(self, name, getattr(self, field.param.like))
+        if problems:
+            raise ParameterError(problems)
 
     def checked(self, data: Data) -> None:
         """Refuse conflicting parameters and data.
@@ -187,9 +214,12 @@ class Workload:
         return {name: getattr(self, name) for name in fields_of(type(self))}
 
     def columns(self) -> dict[str, Any]:
-        """Every parameter as stored in the results."""
-        known = fields_of(type(self))
-        return {name: known[name].column_value(value) for name, value in self.values().items()}
+        """Every parameter as stored in the results; None for those without effect."""
+        known, values = fields_of(type(self)), self.values()
+        return {
+            name: None if field.unused(values) else field.column_value(values[name])
+            for name, field in known.items()
+        }
 
 
 def data_of(value: Any) -> Data:

@@ -130,7 +130,7 @@ def tensors_of(
 
 
 def served(program: Program, result: FunctionalResult, regions: int) -> list[list[int]]:
-    """The requests that every region really got, from the indices that reached its output store."""
+    """The requests that every region really got, from the indices that its keys were read by."""
     by_label = {op.label: op for op in program.operators}
-    stores = [by_label[f"store_output.{r}"] for r in range(regions)]
-    return [[t.payload.value for t in result.stream(op.inputs[0])] for op in stores]
+    reads = [by_label[f"addresses_key.{r}"] for r in range(regions)]
+    return [[t.payload.value for t in result.stream(op.inputs[0])] for op in reads]

@@ -10,7 +10,7 @@ import pytest
 import stepsim.graph as st
 from stepsim.errors import GraphError
 from stepsim.graph import Program, Stream
-from stepsim.graph.functions import Function
+from stepsim.graph.functions.function import Function
 from stepsim.graph.rewrites.downtile.compute import ELEMENTWISE
 from stepsim.simulation import run_functional, simulate
 from stepsim.workloads import Attention, Swiglu
@@ -109,7 +109,8 @@ def test_attention(strategy):
         work.program.downtile()
 
 
-def test_decoder(monkeypatch):
+@pytest.mark.parametrize("parts", ["qkv+attention+experts", decoder.WHOLE])
+def test_decoder(parts, monkeypatch):
     both, sizes = decoder.run_both, []
 
     def also_small(program, tensors, *, bindings, scalar):
@@ -118,7 +119,7 @@ def test_decoder(monkeypatch):
         return both(program, tensors, bindings=bindings, scalar=scalar)
 
     monkeypatch.setattr(decoder, "run_both", also_small)
-    decoder.computes([0, 31, 40], 2, "interleaved", 4, None, "f32")
+    decoder.check(lengths=[0, 31, 40], regions=2, parts=parts)
     ((before, after),) = sizes
     assert after > before
 

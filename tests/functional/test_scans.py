@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import stepsim.graph as st
+from stepsim.errors import ArgError
 from stepsim.graph import Program, fn
 from tests.functional.support import run_both, tiles
 
@@ -184,3 +185,23 @@ def test_empty_streams_make_empty_streams() -> None:
             y.consume()
     result = run_both(p)
     assert [result.stream(y) for y in made] == [[]] * len(made)
+
+
+def test_row_statistics_hold_a_sum_or_two() -> None:
+    held = []
+    for stat in ("mean", "var"):
+        with Program("statistic", compute_bw=8) as program:
+            x = st.linear_load(st.spec(8, 16, dtype="f32"), tile=(4, 16))
+            x.row_stat(stat, 1).consume()
+        held.append(int(program.metrics().on_chip_memory))
+    assert held[1] - held[0] == 4 * 4  # one more column of four f32
+
+
+def test_the_second_function_of_a_scan_has_no_states() -> None:
+    summing = st.function("summing", "m n; m n -> m n", lambda m, n: m * n, values=lambda a, b: a)
+    with Program("scans", compute_bw=8) as program:
+        x = st.linear_load(st.spec(8, 16, dtype="f32"), tile=(4, 16))
+        with pytest.raises(ArgError, match="'summing' cannot be used in the second step of a scan"):
+            x.scan(fn.add, 1, second=x, then=summing)
+        x.consume()
+    assert len(program.operators) == 2

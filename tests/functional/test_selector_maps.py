@@ -9,7 +9,7 @@ import stepsim.graph as st
 from stepsim.errors import ArgError, DTypeError
 from stepsim.functional import Selection
 from stepsim.graph import Program, fn
-from stepsim.graph.functions import SelectorFunction
+from stepsim.graph.functions.selectors import SelectorFunction
 from tests.functional.support import numbers, run_both, tiles
 
 FLAGS = [[1, 0, 1], [0, 0, 0], [1, 1, 0]]

@@ -11,7 +11,7 @@ from stepsim import Result
 from stepsim.workloads import Built, Data, Decoder, Model, ParameterError
 from stepsim.workloads.models import Dense, Experts, LatentHeads, read_model
 from tests.workloads.configs import CONFIGS, write_config
-from tests.workloads.support import exact, run
+from tests.workloads.support import exact, run, used
 
 BATCH, REGIONS = 8, 2
 LENGTHS = [5, 0, 40, 31, 32, 63, 64, 7]
@@ -25,7 +25,7 @@ def layer(model: Model, **changes: object) -> Decoder:
         "tile": "dynamic", "tile_inter": model.feed_forward.inner_dim, "strategy": "interleaved",
         "attention_regions": REGIONS,
     }  # fmt: skip
-    return Decoder(model=model, **given | changes)
+    return Decoder(model=model, **used(Decoder, given, changes))
 
 
 def data_for(model: Model, lengths: list[int] = LENGTHS) -> Data:
@@ -37,7 +37,7 @@ def data_for(model: Model, lengths: list[int] = LENGTHS) -> Data:
 def weights_read(built: Built, result: Result) -> int:
     """Bytes of weights that QKV generation loaded."""
     kinds = ("kv_down", "query_down", "query_up", "key_up")
-    names = tuple(f"{kind}_weights." for kind in kinds)
+    names = tuple(f"load_{kind}_weights." for kind in kinds)
     rows = result.units.select(["name", "offchip_bytes"]).to_pylist()
     return sum(row["offchip_bytes"] for row in rows if row["name"].startswith(names))
 
@@ -52,26 +52,30 @@ def test_a_run_moves_and_computes_what_the_formulas_say(heads: LatentHeads, stra
     assert result.status == "ok"
     assert result.offchip_bytes == counted.off_chip_traffic
     assert result.flops == counted.flops
-    assert any("up-projection of the values is left out" in note for note in built.notes)
 
 
 def test_bytes_and_flops_by_hand() -> None:
     model = Model("tiny", 64, None, COMPRESSED, Dense(32))
     data = data_for(model)
-    built, result = run(layer(model), data)
+    built, result = run(layer(model, parts="qkv+attention+experts"), data)
     latent, key, heads = 32, 32 + 8, 4
     generation = 64 * key + 64 * 24 + 24 * heads * (16 + 8) + heads * 16 * latent
-    assert weights_read(built, result) == REGIONS * generation * 2
-    hidden, network = BATCH * 64 * 2, 3 * 64 * 32 * 2 + 2 * BATCH * 64 * 2 + BATCH * 2
+    assert weights_read(built, result) == generation * 2
+    hidden, network = BATCH * 64 * 2, 3 * 64 * 32 * 2 + 2 * BATCH * 64 * 2
     tiles = sum((length + 1 + 31) // 32 for length in LENGTHS)
     caches = (tiles + BATCH) * 32 * (key + latent) * 2
     outputs = BATCH * heads * latent * 2
-    assert result.offchip_bytes == REGIONS * generation * 2 + hidden + caches + outputs + network
+    assert result.offchip_bytes == generation * 2 + hidden + caches + outputs + network
 
     wider = Model("tiny", 64, None, LatentHeads(4, 32, 16, 8, 16), Dense(32))
-    _, direct = run(layer(wider), data)
+    _, direct = run(layer(wider, parts="qkv+attention+experts"), data)
     saved = 64 * heads * (16 + 8) - (64 * 24 + 24 * heads * (16 + 8))
     assert direct.flops - result.flops == 2 * BATCH * saved
+
+    _, output = run(layer(model, parts="output"), data)
+    matrices = heads * (latent * 16 + 16 * 64)
+    assert output.offchip_bytes == matrices * 2 + BATCH * (heads * latent + 64) * 2
+    assert output.flops == 2 * BATCH * matrices
 
 
 @pytest.mark.parametrize(

@@ -414,11 +414,11 @@ def test_a_plan_in_a_folder_called_as_a_workload_is_ambiguous(
     folder.mkdir()
     (folder / "plan.yaml").write_text("format: stepsim plan 1\n")
     with pytest.raises(
-        WorkloadError, match=r"'moe' is a workload, and a folder of a plan beside; name .*\./moe "
+        WorkloadError, match=r"'moe' is both a workload and the folder of a plan; name .*\./moe "
     ):
         find_workload("moe", tmp_path)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(WorkloadError, match=r"a folder of a plan here; .* or rename it"):
+    with pytest.raises(WorkloadError, match=r"the folder of a plan; .* or rename it"):
         find_workload("moe")
     assert find_workload("./moe").path == str(folder / "plan.yaml")
     monkeypatch.chdir(folder)

@@ -40,7 +40,7 @@ MISTAKES = {
     "result columns": (
         PARAMETERS.replace("{}", "{'m': 2, 'regions_built': 1, 'cycles': 1, 'status': 'ok'}"),
         "own.py:Rows: build: Built.parameters has cycles, status, expected parameters of the "
-        "workload or regions_built; leave them out",
+        "workload or left_out, regions_built; leave them out",
     ),
     "builds nothing": (
         CLASS + "    def build(self, data):\n        pass\n",

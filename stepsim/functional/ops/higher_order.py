@@ -20,18 +20,14 @@ def _map(op: Map, node: Node) -> Steps:
 
 
 @evaluates(Accum)
-def _accum(op: Accum, node: Node) -> Steps:
+@evaluates(MapAccum)
+def _accum(op: Accum | MapAccum, node: Node) -> Steps:
     yield from _reduced(op, node, running=False)
 
 
 @evaluates(Scan)
 def _scan(op: Scan, node: Node) -> Steps:
     yield from _reduced(op, node, running=True)
-
-
-@evaluates(MapAccum)
-def _map_accum(op: MapAccum, node: Node) -> Steps:
-    yield from _reduced(op, node, running=False)
 
 
 def _reduced(op: Accum | MapAccum, node: Node, *, running: bool) -> Steps:

@@ -1,5 +1,3 @@
 """Decode attention."""
 
-from stepsim.workloads.attention.parameters import Attention
-
-__all__ = ["Attention"]
+from stepsim.workloads.attention.parameters import Attention as Attention

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepsim.graph import Program, Stream, linear_load, metadata, parallelize, spec
+from stepsim.graph import Program, Stream, linear_load, metadata, spec
 from stepsim.workloads.attention.graph import AttentionGraph, Lengths, Work
-from stepsim.workloads.models import AttentionShape
+from stepsim.workloads.checks import window_notes
+from stepsim.workloads.models import ATTENTION, AttentionShape
 from stepsim.workloads.parameters import Built, Counted, Data
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class BuiltAttention(Built):
             notes.append(_fewer(workload, len(lengths), len(lanes)))
         if workload.heads.name != workload.model.name:
             notes.append(_narrow(workload.heads.attention))
+        notes += window_notes(workload.heads, workload.attention_layer)
+        notes += workload.heads.notes(ATTENTION)
         super().__init__(
             program,
             parameters={
@@ -82,7 +85,8 @@ class BuiltAttention(Built):
 
 def build_attention(workload: Attention, data: Data) -> BuiltAttention:
     """The program for the cached tokens of each request, in order."""
-    heads, lengths, strategy = workload.heads.attention, data.lengths, workload.strategy
+    heads, lengths = workload.heads.attention, workload.attended(data)
+    strategy = workload.strategy
     groups = workload.micro_batches or (len(lengths),)
     title = f"attention_{heads.name}_b{'+'.join(str(g) for g in groups)}_{strategy}"
     rows = reserved(workload.max_length, lengths, workload.kv_tile)
@@ -94,10 +98,8 @@ def build_attention(workload: Attention, data: Data) -> BuiltAttention:
             sizes = loads.coarse(lanes)
         else:
             lanes = round_robin(len(lengths), workload.regions)
-            if strategy == "interleaved":
-                sizes = loads.interleaved(lanes)
-            else:
-                _, sizes = graph.dynamic(loads.whole_batch(), lanes)
+            distribute = graph.interleaved if strategy == "interleaved" else graph.dynamic
+            _, sizes = distribute(loads.whole_batch(), lanes)
     return BuiltAttention(program, workload, lengths, lanes, sizes)
 
 
@@ -226,15 +228,3 @@ class _Loads:
             "tiles": self.integers("tiles", tiles),
             "offset": self.integers("offset", offset),
         }
-
-    def interleaved(self, lanes: Sequence[Sequence[int]]) -> dict[Any, Any]:
-        """Request i goes to region ``i mod R``."""
-        distributed: list[list[Stream]] = []
-        for what, x in self.whole_batch().items():
-            low = x.rank - 1
-            flat = x.flatten(low, low + 1, label=f"{what}s")
-            distributed.append(parallelize(flat, len(lanes), label=f"deal_{what}"))
-        works = [Work(*parts) for parts in zip(*distributed, strict=True)]
-        for r, work in enumerate(works):
-            self.graph.region(work, r)
-        return self.graph.symbols(works, lanes)

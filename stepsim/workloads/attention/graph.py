@@ -24,6 +24,7 @@ from stepsim.graph import (
     fn,
     map as map_stream,
     map_accum,
+    parallelize,
     partition,
     random_load,
     random_store,
@@ -74,6 +75,7 @@ class AttentionGraph:
     reserved : cache tokens of one task, a multiple of ``kv_tile``.
     types : of the cache and, for queries, new rows and outputs, of the activations.
     compute_bw : FLOPs per cycle of each operator, None for the program's.
+    stored : outputs are written off chip, as in the published graph.
     """
 
     program: Program
@@ -83,6 +85,7 @@ class AttentionGraph:
     reserved: int
     types: ElementTypes
     compute_bw: int | None = None
+    stored: bool = True
 
     @property
     def tasks(self) -> int:
@@ -98,18 +101,43 @@ class AttentionGraph:
         """Values of the ragged dims of every region."""
         return {w.tiles: self.numbers(lane)[1] for w, lane in zip(works, lanes, strict=True)}
 
+    def interleaved(
+        self, rows: Mapping[str, Stream], lanes: Sequence[Sequence[int]], *, join: bool = False
+    ) -> tuple[list[Stream], dict[Any, Any]]:
+        """Distribute rows ``[1, T, 1]`` and integers ``[1, T]`` to the regions in turn.
+
+        Task i goes to region ``i mod R``. Returns as `dynamic`.
+        """
+        regions = len(lanes)
+        distributed = []
+        for what, x in rows.items():
+            low = x.rank - 1
+            flat = x.flatten(low, low + 1, label=f"{what}s")
+            distributed.append(parallelize(flat, regions, label=f"deal_{what}"))
+        works = [Work(*parts) for parts in zip(*distributed, strict=True)]
+        outputs = [self.region(work, r).output for r, work in enumerate(works)]
+        sizes = self.symbols(works, lanes)
+        if not join:
+            return outputs, sizes
+        turns = np.eye(regions, dtype=int)[np.arange(self.tasks) % regions]
+        return [self._in_order(outputs, selector(turns, label="turns_outputs"))], sizes
+
     def dynamic(
-        self, rows: Mapping[str, Stream], lanes: Sequence[Sequence[int]]
-    ) -> tuple[list[RegionResult], dict[Any, Any]]:
+        self, rows: Mapping[str, Stream], lanes: Sequence[Sequence[int]], *, join: bool = False
+    ) -> tuple[list[Stream], dict[Any, Any]]:
         """Distribute rows ``[1, T, 1]`` and integers ``[1, T]`` to the regions as they become free.
 
         The next task goes to the region that has read its last key tile: a cyclic graph. ``lanes``
-        only determines how the symbols are bound; every distribution has the same totals.
+        only determines how the symbols are bound; every distribution has the same totals. Returns
+        the outputs of each region, or with ``join`` one stream ``[T]`` of those of all tasks, in
+        their order.
         """
         served = [self.program.dim(f"served{r}") for r in range(len(lanes))]
         token = Tile(DType.u64, Dim(1), Dim(1))
         done = [feedback(token, [n], label=f"done.{r}") for r, n in enumerate(served)]
         which = self._who_is_next(done)
+        if join:
+            which, order = broadcast(which, 2, label="deal_and_join")
         distributed = [partition(x, which, label=f"deal_{what}") for what, x in rows.items()]
         works = [Work(*parts) for parts in zip(*distributed, strict=True)]
         results = []
@@ -120,7 +148,18 @@ class AttentionGraph:
             done[r].connect(finished)
             results.append(result)
         counts = {n: len(lane) for n, lane in zip(served, lanes, strict=True)}
-        return results, {**counts, **self.symbols(works, lanes)}
+        sizes = {**counts, **self.symbols(works, lanes)}
+        outputs = [result.output for result in results]
+        return [self._in_order(outputs, order)] if join else outputs, sizes
+
+    def _in_order(self, outputs: Sequence[Stream], regions: Stream) -> Stream:
+        """Outputs in the order of the tasks, ``[T]``, from the region that took each.
+
+        A region may be ahead of the others by all of its tasks; it must not wait for them.
+        """
+        deep = [x.with_depth(self.tasks) for x in outputs]
+        joined = reassemble(deep, regions.with_depth(self.tasks), rank=0, label="join_outputs")
+        return joined.flatten(0, joined.rank, label="outputs").assume_shape(self.tasks)
 
     def _who_is_next(self, done: Sequence[Stream]) -> Stream:
         """Regions in the order in which they take tasks, ``[1, T]``: each once, then as they become
@@ -163,12 +202,13 @@ class AttentionGraph:
         out = map_stream(
             fn.div, weighted, norms, compute_bw=bw, write_back=True, label=f"divide.{r}"
         )
-        target = spec(
-            self.tasks * shape.queries_per_kv_head, shape.value_width,
-            dtype=self.types.activations, name=f"output.{r}",
-        )  # fmt: skip
-        ack = random_store(work.index, out, target, label=f"store_output.{r}")
-        ack.consume(label=f"stored_output.{r}")
+        if self.stored:
+            target = spec(
+                self.tasks * shape.queries_per_kv_head, shape.value_width,
+                dtype=self.types.activations, name=f"output.{r}",
+            )  # fmt: skip
+            ack = random_store(work.index, out, target, label=f"store_output.{r}")
+            ack.consume(label=f"stored_output.{r}")
         return RegionResult(keys, out)
 
     def _cache(self, work: Work, row: Stream, width: int, what: str) -> tuple[Stream, Stream]:

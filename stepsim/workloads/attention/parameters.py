@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.deferred import deferred
-from stepsim.workloads.checks import built_in_name, reserved_tokens, unlike
+from stepsim.workloads.checks import (
+    attended,
+    built_in_name,
+    reserved_tokens,
+    unlike,
+    windowed_layer,
+)
 from stepsim.workloads.common import (
     ActivationType,
+    AttentionLayer,
     CacheType,
     ComputeBandwidth,
     FifoDepth,
@@ -23,6 +30,8 @@ from stepsim.workloads.parameters import KV_LENGTHS, Data, Param, ParameterError
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from stepsim.workloads.attention import build
     from stepsim.workloads.attention.build import BuiltAttention
 else:
@@ -71,6 +80,7 @@ class Attention(Workload):
     activation_dtype: ActivationType = None
     kv_dtype: CacheType = None
     shape: Annotated[Model | None, Param("model whose heads are used", like="model")] = None
+    attention_layer: AttentionLayer = None
 
     @classmethod
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
@@ -113,6 +123,10 @@ class Attention(Workload):
         """The model whose heads are used."""
         return self.shape or self.model
 
+    def attended(self, data: Data) -> np.ndarray[Any, Any]:
+        """The cached tokens that each request attends to: at most the window of the layer."""
+        return attended(self.heads, self.attention_layer, data.lengths)
+
     @property
     def requests_per_block(self) -> int:
         """Requests of a contiguous block of the coarse strategy."""
@@ -120,7 +134,8 @@ class Attention(Workload):
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         yield from self.types.check()
-        yield from reserved_tokens(self.max_length, data.lengths, self.kv_tile)
+        wrong = [*windowed_layer(self.heads, self.attention_layer)]
+        yield from wrong or reserved_tokens(self.max_length, self.attended(data), self.kv_tile)
         if self.strategy != "coarse":
             for name in ("block", "micro_batches"):
                 if getattr(self, name) is not None:

@@ -1,5 +1,3 @@
 """Decoder layers."""
 
-from stepsim.workloads.decoder.parameters import VARIANTS, Decoder
-
-__all__ = ["VARIANTS", "Decoder"]
+from stepsim.workloads.decoder.parameters import VARIANTS as VARIANTS, Decoder as Decoder

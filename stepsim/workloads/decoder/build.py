@@ -1,17 +1,17 @@
-"""The program of a decoder layer: QKV generation, decode attention and mixture of experts.
+"""The program of a decoder layer, or of some of its parts.
 
 The graph of figure 17 of the STeP paper is not published. This one has the known parts: the
 batch split four ways for QKV generation and attention, expert parallelism, and the compute of every
-stage. It keeps QKV generation and attention apart from the experts by a barrier: activations are
-loaded for the experts when the last region has computed its last output. Norms, rotary embedding,
-the output projection and residual sums are left out, as in the figure; of latent attention also the
-up-projection of the values, which decoding absorbs into the output projection.
+stage. A barrier ends attention: what follows is loaded when the last region has computed its last
+output.
+
+A stage whose predecessor is not built reads that one's results from off chip, and one whose
+successor is not built writes its own there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +21,10 @@ from stepsim.graph import (
     Routing,
     Stream,
     fn,
-    metadata,
-    reassemble,
-    routing,
-    selector,
+    linear_load,
+    linear_store,
+    map as map_stream,
+    nn,
     spec,
 )
 from stepsim.workloads.attention.build import (
@@ -34,11 +34,30 @@ from stepsim.workloads.attention.build import (
     reserved,
     round_robin,
 )
-from stepsim.workloads.attention.graph import AttentionGraph, RegionResult, Work
+from stepsim.workloads.attention.graph import AttentionGraph
+from stepsim.workloads.checks import window_notes
+from stepsim.workloads.decoder.attend import Regions, barrier
+from stepsim.workloads.decoder.feed_forward import FeedForward, in_order
+from stepsim.workloads.decoder.output import Projection
+from stepsim.workloads.decoder.parts import (
+    ATTENTION,
+    EXPERTS,
+    NORMS,
+    OF_HEADS,
+    OUTPUT,
+    QKV,
+    RESIDUALS,
+    ROTARY,
+)
 from stepsim.workloads.decoder.qkv import Generation, Rows
-from stepsim.workloads.models import LatentHeads
-from stepsim.workloads.moe.build import combine, dispatch, padding_flops, routed_experts
-from stepsim.workloads.moe.regions import shared_experts
+from stepsim.workloads.decoder.weights import Weights
+from stepsim.workloads.models import (
+    ATTENTION as OF_ATTENTION,
+    EXPERTS as OF_EXPERTS,
+    ROWS,
+    AttentionShape,
+)
+from stepsim.workloads.moe.build import activations, padding_flops
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
 
 if TYPE_CHECKING:
@@ -50,174 +69,225 @@ class BuiltDecoder(Built):
 
     Attributes
     ----------
-    routing : the routing of requests to experts, still to be bound.
+    routing : the routing of requests to experts, still to be bound; None without experts.
     sizes : values of the symbolic sizes of attention.
-    final_sum : the published total of allocated compute includes the sum over experts.
     """
 
     def __init__(
         self,
         program: Program,
-        table: Routing,
+        table: Routing | None,
         workload: Decoder,
         data: Data,
         sizes: Mapping[Any, Any],
-        *,
-        final_sum: bool,
     ) -> None:
-        heads = workload.heads.attention
-        notes = []
-        if workload.heads.name != workload.model.name:
-            notes.append(
-                f"heads of {heads.head_dim} as in the published experiment, which is shape "
-                f"{heads.name}"
-            )
-        if workload.latent is not None:
-            notes.append(
-                "latent attention: the up-projection of the values is left out, with the output "
-                "projection that it is part of"
-            )
-        built = min(workload.attention_regions, data.rows)
-        if built < workload.attention_regions:
-            notes.append(
-                fewer_regions(
-                    built,
-                    workload.attention_regions,
-                    counted(data.rows, "request"),
-                    "regions of QKV generation",
-                )
-            )
-        fits = reserved(workload.max_length, data.lengths, workload.kv_tile)
-        super().__init__(program, parameters={"max_length": fits}, notes=notes)
+        lengths = workload.attended(data)
+        parts = workload.built_parts
+        parameters: dict[str, Any] = {"left_out": parts.left_out(workload.model)}
+        if ATTENTION in parts:
+            parameters["max_length"] = reserved(workload.max_length, lengths, workload.kv_tile)
+        super().__init__(program, parameters=parameters, notes=_notes(workload, data))
         self.routing = table
         self.workload = workload
-        self.lengths = data.lengths
+        self.lengths = lengths
         self.sizes = sizes
-        self.final_sum = final_sum
 
     def bindings(self, data: Data) -> Mapping[Any, Any]:
-        ids = self._ids(data)
-        return {} if ids is None else {self.routing: ids}
+        if self.routing is None or data.routing is None:
+            return {}
+        return {self.routing: data.routing}
 
     def symbols(self, data: Data) -> Mapping[Any, Any]:
         return {**self.bindings(data), **self.sizes}
 
+    def tokens(self, data: Data) -> int:
+        return data.rows
+
     def padded_flops(self, data: Data) -> int:
-        workload, counts = self.workload, self.routing.counts_of(self._ids(data))
-        heads = workload.heads.attention
-        each = cache_padding_flops(heads, self.lengths, workload.kv_tile)
-        experts = padding_flops(workload.model.feed_forward, workload.tile, counts)
-        total: int = experts + heads.kv_heads * each
+        workload, total = self.workload, 0
+        if ATTENTION in workload.built_parts:
+            heads = workload.heads.attention
+            each = cache_padding_flops(heads, self.lengths, workload.kv_tile)
+            total += heads.kv_heads * each
+        if EXPERTS in workload.built_parts:
+            assert workload.tile is not None
+            table = self.routing
+            loads = [data.rows] if table is None else table.counts_of(data.routing)
+            total += padding_flops(workload.model.feed_forward, workload.tile, loads)
         return total
 
-    def _ids(self, data: Data) -> Any:
-        """The routing, given or implied; None where neither is."""
-        return self.workload.implied(self.workload.values(), data).routing
-
     def published(self, data: Data) -> Counted:
-        """As in the figure: idle experts are counted."""
+        """As in the figure: idle experts are counted, and the sum over experts of dynamic tiles
+        without shared regions is not."""
         bound = self.program.metrics(counting="published").bind(self.symbols(data))
-        total = bound.allocated_compute
+        workload, total = self.workload, bound.allocated_compute
+        plain = workload.expert_regions in (None, workload.model.feed_forward.experts)
+        if self.routing is not None and plain and workload.tile == DYNAMIC:
+            total -= workload.moe_bw
         return Counted(
             offchip_bytes=bound.off_chip_traffic,
             onchip_bytes=bound.on_chip_memory,
             flops=bound.flops,
             padded_flops=self.padded_flops(data),
-            allocated_flops_per_cycle=total if self.final_sum else total - self.workload.moe_bw,
+            allocated_flops_per_cycle=total,
         )
 
 
 def build_decoder(workload: Decoder, data: Data) -> BuiltDecoder:
     """The layer for the cached tokens of each request, in order; its routing is bound later."""
-    experts, heads = workload.model.feed_forward, workload.heads.attention
-    lengths, batch, tile = data.lengths, data.rows, workload.tile
-    inner, regions, bandwidth = workload.tile_inter, workload.expert_regions, workload.moe_bw
-    rows = reserved(workload.max_length, lengths, workload.kv_tile)
-    title = f"decoder_{experts.name}_b{batch}_{tile}_{workload.strategy}"
-    plain, dynamic = regions is None or regions == experts.experts, tile == DYNAMIC
-    types, latent = workload.types, workload.latent
-    with Program(title, compute_bw=bandwidth, fifo_depth=workload.fifo_depth) as program:
-        tasks = np.tile(lengths, heads.kv_heads)
-        graph = AttentionGraph(
-            program, heads, tasks, workload.kv_tile, rows, types, workload.attention_bw
+    chosen = [str(one) for one in (workload.tile, workload.strategy) if one is not None]
+    title = "_".join(["decoder", workload.model.name, f"b{data.rows}", *chosen])
+    with Program(title, compute_bw=workload.moe_bw, fifo_depth=workload.fifo_depth) as program:
+        table, sizes = _Layer(workload, data, program).build()
+    return BuiltDecoder(program, table, workload, data, sizes)
+
+
+def _notes(workload: Decoder, data: Data) -> list[str]:
+    """What a run says of the program: other heads, windows, fewer regions, what is not modeled."""
+    parts, notes = workload.built_parts, []
+    if workload.heads.name != workload.model.name:
+        heads = workload.heads.attention
+        notes.append(
+            f"heads of {heads.head_dim} as in the published experiment, which is shape {heads.name}"
         )
-        front = _Front(graph, latent, workload.attention_regions, batch, workload.qkv_bw)
-        results, sizes = front.build(workload.strategy)
-        table = routing(spec(batch, experts.active), experts.experts)
-        after = barrier([r.output for r in results])
-        blocks = dispatch(table, experts, types, tile, bandwidth, after=after)
-        if regions is None or plain:
-            done = routed_experts(blocks, experts, types, inner, dynamic=dynamic)
-        else:
-            done = shared_experts(blocks, experts, types, regions, inner, dynamic=dynamic)
-        combine(done, table, experts, types, tile, inner, bandwidth, after=after)
-    final_sum = not (plain and dynamic)
-    return BuiltDecoder(program, table, workload, data, sizes, final_sum=final_sum)
+    if ATTENTION in parts:
+        notes += window_notes(workload.heads, workload.attention_layer)
+    about = [kind for kind, part in ((OF_ATTENTION, ATTENTION), (ROWS, QKV)) if part in parts]
+    notes += workload.heads.notes(*about)
+    if EXPERTS in parts:
+        notes += workload.model.notes(OF_EXPERTS)
+    built = min(workload.attention_regions, data.rows)
+    if parts.any(OF_HEADS) and built < workload.attention_regions:
+        notes.append(
+            fewer_regions(
+                built,
+                workload.attention_regions,
+                counted(data.rows, "request"),
+                "regions of QKV generation",
+            )
+        )
+    return notes
 
 
-def barrier(outputs: Sequence[Stream]) -> Stream:
-    """``[1]``: one element when the last elements of all streams have arrived."""
-    signals = []
-    for r, x in enumerate(outputs):
-        end = x.promote(label=f"all.{r}").accum(fn.signal, 1, label=f"end.{r}")
-        signals.append(end.assume_shape(1))
-    every = selector(np.ones((1, len(signals)), dtype=int), label="every_region")
-    joined = reassemble(signals, every, rank=0, label="join_ends")
-    return joined.accum(fn.signal, 1, label="barrier")
+class _Layer:
+    """A decoder layer under construction."""
+
+    def __init__(self, workload: Decoder, data: Data, program: Program) -> None:
+        self.workload, self.program = workload, program
+        self.parts, self.types = workload.built_parts, workload.types
+        self.lengths = workload.attended(data)
+        self.shares = round_robin(data.rows, workload.attention_regions)
+        self.requests = [len(share) for share in self.shares]
+        self.weights = Weights(workload.weight_loads, self.types)
+
+    @property
+    def shape(self) -> AttentionShape:
+        return self.workload.heads.attention
+
+    def build(self) -> tuple[Routing | None, dict[Any, Any]]:
+        """The routing to be bound, and values of the symbolic sizes."""
+        parts = self.parts
+        sizes: dict[Any, Any] = {}
+        residual = RESIDUALS in parts and OUTPUT in parts
+        hidden = self._hidden() if QKV in parts or residual else []
+        rows = self._generated(hidden) if QKV in parts else []
+        outputs: list[Stream] = []
+        ends = [x for region in rows for x in region]
+        if ATTENTION in parts:
+            ends = outputs = self._attended(rows, sizes)
+        elif rows:
+            _store_generated(rows)
+        later = OUTPUT in parts or EXPERTS in parts
+        after = barrier(ends) if ends and later else None
+        tiles = self._projected(outputs, hidden, after) if OUTPUT in parts else []
+        if EXPERTS not in parts:
+            for r, x in enumerate(tiles):
+                linear_store(x, f"layer_rows.{r}", label=f"store_rows.{r}")
+            return None, sizes
+        return self._fed_forward(tiles, after), sizes
+
+    def _attended(self, rows: Sequence[Rows], sizes: dict[Any, Any]) -> list[Stream]:
+        """Outputs of attention; values of its symbolic sizes are added to ``sizes``."""
+        workload, shape = self.workload, self.shape
+        assert workload.strategy is not None
+        graph = AttentionGraph(
+            self.program, shape, np.tile(self.lengths, shape.kv_heads), workload.kv_tile,
+            reserved(workload.max_length, self.lengths, workload.kv_tile), self.types,
+            workload.attention_bw, stored=OUTPUT not in self.parts,
+        )  # fmt: skip
+        regions = Regions(graph, self.shares, workload.attention_regions)
+        rows = rows or regions.stored_rows()
+        first = len(self.program.operators)
+        outputs, found = regions.outputs(rows, workload.strategy, by_request=OUTPUT in self.parts)
+        sizes |= found
+        self._set_depths(first)
+        return outputs
+
+    def _set_depths(self, first: int) -> None:
+        """Set the depth of all FIFOs of attention, which begins with operator ``first``."""
+        for op in self.program.operators[first:]:
+            for x in op.outputs:
+                if x.depth is None:
+                    x.with_depth(self.workload.attention_fifo_depth)
+
+    def _hidden(self) -> list[Stream]:
+        """The hidden rows of every region as one tile ``[1]``, which lie one below the other."""
+        found = []
+        for r, count in enumerate(self.requests):
+            size = (count, self.workload.model.model_dim)
+            tensor = spec(*size, dtype=self.types.activations, name=f"hidden.{r}")
+            found.append(linear_load(tensor, size, shape=(1,), stride=(1,), label=f"hidden.{r}"))
+        return found
+
+    def _generated(self, hidden: Sequence[Stream]) -> list[Rows]:
+        if NORMS in self.parts:
+            factors = self.weights.vector("attention_norm", self.workload.model.model_dim)
+            hidden = [
+                nn.rms_norm(x, factors, label=f"attention_norm.{r}") for r, x in enumerate(hidden)
+            ]
+        generation = Generation(
+            self.shape, self.workload.latent, self.weights, self.types, self.workload.qkv_bw,
+            ROTARY in self.parts,
+        )  # fmt: skip
+        return generation.rows(hidden, self.requests)
+
+    def _projected(
+        self, outputs: Sequence[Stream], hidden: Sequence[Stream], after: Stream | None
+    ) -> list[Stream]:
+        """Rows of every region behind attention, a tile ``[1]`` each."""
+        projection = Projection(
+            self.shape, self.workload.latent, self.weights, self.types, self.workload.qkv_bw
+        )
+        attended = (
+            projection.gathered(outputs, self.requests)
+            if outputs
+            else projection.stored(self.requests)
+        )
+        tiles = projection.rows(attended, after)
+        if RESIDUALS not in self.parts:
+            return tiles
+        return [
+            map_stream(fn.add, before, x, label=f"attention_residual.{r}")
+            for r, (before, x) in enumerate(zip(hidden, tiles, strict=True))
+        ]
+
+    def _fed_forward(self, tiles: Sequence[Stream], after: Stream | None) -> Routing | None:
+        workload, shape = self.workload, self.workload.model.feed_forward
+        assert workload.tile is not None
+        rows = (
+            in_order(tiles)
+            if tiles
+            else activations("activations", sum(self.requests), shape, self.types, after)
+        )
+        return FeedForward(
+            shape, workload.model.experts is None, self.parts, self.weights, self.types,
+            workload.tile, workload.tile_inter, workload.expert_regions, workload.moe_bw,
+            workload.qkv_bw,
+        ).store(rows)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Front:
-    """QKV generation and attention. Request i is generated in region ``i mod R``.
-
-    Tasks are ordered by head, and by request within a head. A region of QKV generation without a
-    request is not built; in dynamic attention, all regions that get a task are built.
-
-    Attributes
-    ----------
-    latent : dimensions of latent attention; None for grouped heads.
-    """
-
-    graph: AttentionGraph
-    latent: LatentHeads | None
-    regions: int
-    batch: int
-    qkv_bw: int
-
-    def build(self, strategy: str) -> tuple[list[RegionResult], dict[Any, Any]]:
-        shares = round_robin(self.batch, self.regions)
-        rows = [self.generate(r, len(share)) for r, share in enumerate(shares)]
-        if strategy == "dynamic":
-            return self.dynamic(rows)
-        heads = self.graph.shape.kv_heads
-        lanes = [[h * self.batch + i for h in range(heads) for i in share] for share in shares]
-        works = []
-        for r, (own, lane) in enumerate(zip(rows, lanes, strict=True)):
-            named = zip(("index", "tiles", "offset"), self.graph.numbers(lane), strict=True)
-            numbers = [metadata(values, label=f"{what}.{r}") for what, values in named]
-            unit = [x.unsqueeze(0, label=f"task.{r}") for x in own]
-            works.append(Work(*unit, *numbers))
-        results = [self.graph.region(work, r) for r, work in enumerate(works)]
-        return results, self.graph.symbols(works, lanes)
-
-    def dynamic(
-        self, rows: Sequence[Sequence[Stream]]
-    ) -> tuple[list[RegionResult], dict[Any, Any]]:
-        """Tasks in order of heads and requests, distributed to the regions as they become free."""
-        tasks, shares = self.graph.tasks, len(rows)
-        turns = np.eye(shares, dtype=int)[np.arange(tasks) % self.batch % shares][np.newaxis]
-        streams: dict[str, Stream] = {}
-        for what, parts in zip(("query", "key", "value"), zip(*rows, strict=True), strict=True):
-            order = selector(turns, label=f"turns_{what}")
-            streams[what] = reassemble(parts, order, rank=0, label=f"join_{what}")
-        named = zip(("index", "tiles", "offset"), self.graph.numbers(range(tasks)), strict=True)
-        for what, values in named:
-            streams[what] = metadata(values[np.newaxis], label=what)
-        return self.graph.dynamic(streams, round_robin(tasks, self.regions))
-
-    def generate(self, r: int, requests: int) -> Rows:
-        """Queries, keys and values ``[tasks of the region]`` of one region."""
-        shape, step = self.graph.shape, Generation(r, requests, self.graph.types, self.qkv_bw)
-        if self.latent is None:
-            return step.grouped(shape)
-        return step.latent(shape, self.latent)
+def _store_generated(rows: Sequence[Rows]) -> None:
+    """Write queries, keys and values off chip."""
+    for r, own in enumerate(rows):
+        for what, x in zip(("query", "key", "value"), own, strict=True):
+            linear_store(x, f"{what}.{r}", label=f"store_{what}.{r}")

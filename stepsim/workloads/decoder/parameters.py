@@ -4,20 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.deferred import deferred
-from stepsim.workloads.checks import built_in_name, reserved_tokens, unlike
+from stepsim.typed import typed
+from stepsim.workloads.checks import (
+    attended,
+    built_in_name,
+    reserved_tokens,
+    unlike,
+    windowed_layer,
+)
 from stepsim.workloads.common import (
+    ROWS_PER_TILE,
     ActivationType,
+    AttentionLayer,
     CacheType,
     FifoDepth,
     KvTile,
     LayerModel,
     MaxLength,
-    Tile,
     TileInter,
     WeightType,
+    bandwidth_of,
+)
+from stepsim.workloads.decoder.parts import (
+    ATTENTION,
+    EXPERTS,
+    NORMS,
+    OF_HEADS,
+    OUTPUT,
+    QKV,
+    RESIDUALS,
+    ROTARY,
+    ROUTER,
+    Parts,
 )
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import LatentHeads, Model
@@ -34,6 +57,8 @@ from stepsim.workloads.parameters import (
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from stepsim.workloads.decoder import build
     from stepsim.workloads.decoder.build import BuiltDecoder
 else:
@@ -47,11 +72,30 @@ _PUBLISHED_TILES: Mapping[str, Mapping[str, int | str]] = {
     "mixtral-8x7b": dict(zip(VARIANTS, (16, 32, DYNAMIC), strict=True)),
     "qwen3-30b-a3b": dict(zip(VARIANTS, (8, 64, DYNAMIC), strict=True)),
 }
+_PUBLISHED_PARTS = Parts((QKV, ATTENTION, EXPERTS))
+"""What the text names, and what the published compute adds up from."""
+
+_READERS: Mapping[Input, str] = {ROUTING: EXPERTS, KV_LENGTHS: ATTENTION}
+"""The part that reads each trace."""
+
+
+def _used_by(*users: str, needed: bool = False) -> Param:
+    """A parameter of some parts alone."""
+    return Param(unused=partial(_why_unused, users), needed=needed)
+
+
+def _why_unused(users: tuple[str, ...], values: Mapping[str, Any]) -> str:
+    parts = values.get("parts")
+    return "" if parts is None else Parts.parse(parts).without(users)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder(Workload):
-    """A decoder layer: QKV generation, decode attention of all heads, experts (figure 17).
+    """A decoder layer (figure 17), in all or in parts.
+
+    Norm, QKV generation, rotary embedding, decode attention of all heads, output projection and
+    residual sum; norm, router, experts and residual sum. The variants of the figure have the parts
+    that its text names: ``qkv+attention+experts``.
 
     A dynamic tile holds all rows of an expert. The dense network of a model without experts is an
     expert that every token visits; it needs no routing. The number of requests is arbitrary;
@@ -69,42 +113,82 @@ class Decoder(Workload):
             otherwise="none",
         ),
     ] = None
-    tile: Annotated[Tile, Param(otherwise=_REQUIRED)]
+    tile: Annotated[
+        int | Literal["dynamic"] | None,
+        ROWS_PER_TILE,
+        Param(otherwise=_REQUIRED),
+        _used_by(EXPERTS, needed=True),
+    ] = None
     strategy: Annotated[
-        Literal["interleaved", "dynamic"],
+        Literal["interleaved", "dynamic"] | None,
         Param("how requests are assigned to regions", otherwise=_REQUIRED),
-    ]
-    tile_inter: TileInter = 64
+        _used_by(ATTENTION, needed=True),
+    ] = None
+    tile_inter: Annotated[TileInter, _used_by(EXPERTS)] = 64
     expert_regions: Annotated[
         int | None,
         Param("regions that experts share", "regions", otherwise="one for each expert"),
+        _used_by(EXPERTS),
     ] = None
     attention_regions: Annotated[
-        int, Param("regions of QKV generation and attention", "regions")
+        int,
+        Param("regions of QKV generation, attention and output projection", "regions"),
+        _used_by(*OF_HEADS),
     ] = 4
-    kv_tile: KvTile = 32
-    max_length: MaxLength = None
+    weight_loads: Annotated[
+        int,
+        Param("loads that read each matrix but those of the experts", "loads"),
+        _used_by(QKV, OUTPUT),
+    ] = 16
+    kv_tile: Annotated[KvTile, _used_by(ATTENTION)] = 32
+    max_length: Annotated[MaxLength, _used_by(ATTENTION)] = None
     moe_bw: Annotated[
-        int, Param("compute bandwidth of each operator of the experts", "FLOPs/cycle")
+        int,
+        bandwidth_of("operator of norms, rotary embedding, sums and experts"),
+        _used_by(NORMS, ROTARY, RESIDUALS, EXPERTS),
     ] = 1024
-    attention_bw: Annotated[
-        int, Param("compute bandwidth of each operator of attention", "FLOPs/cycle")
-    ] = 2048
+    attention_bw: Annotated[int, bandwidth_of("operator of attention"), _used_by(ATTENTION)] = 2048
     qkv_bw: Annotated[
-        int, Param("compute bandwidth of each matrix product of QKV generation", "FLOPs/cycle")
+        int,
+        bandwidth_of("matrix product of QKV generation, output projection and router"),
+        _used_by(QKV, OUTPUT, ROUTER),
     ] = 20480
     fifo_depth: FifoDepth = 2
-    weight_dtype: WeightType = None
+    attention_fifo_depth: Annotated[
+        int,
+        Param("tokens each FIFO of attention holds", "tokens", machine="fifo.depth"),
+        _used_by(ATTENTION),
+    ] = 1
+    weight_dtype: Annotated[WeightType, _used_by(QKV, OUTPUT, EXPERTS)] = None
     activation_dtype: ActivationType = None
-    kv_dtype: CacheType = None
-    attention: Annotated[Model | None, Param("model whose heads are used", like="model")] = None
+    kv_dtype: Annotated[CacheType, _used_by(ATTENTION)] = None
+    attention: Annotated[
+        Model | None,
+        Param("model whose heads are used", like="model"),
+        _used_by(*OF_HEADS),
+    ] = None
+    attention_layer: Annotated[AttentionLayer, _used_by(ATTENTION)] = None
+    parts: Annotated[
+        Parts | None,
+        Param(
+            "parts of the layer that are built",
+            of_model=attrgetter("built_parts"),
+            otherwise="the whole layer",
+        ),
+    ] = None
 
     @classmethod
+    @typed
     def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
-        if "model" not in given:
+        if "model" not in given or ROUTING not in cls.needed(given):
             return None
         shape = Model.parse(given["model"]).feed_forward
         return shape.experts, shape.active
+
+    @classmethod
+    def unneeded(cls, given: Mapping[str, Any]) -> Mapping[Input, str]:
+        found = {one: _why_unused((reader,), given) for one, reader in _READERS.items()}
+        return {one: why for one, why in found.items() if why}
 
     @classmethod
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
@@ -134,7 +218,13 @@ class Decoder(Workload):
             "tile_inter": 48 if qwen else 64,
             "strategy": "dynamic" if dynamic else "interleaved",
             "expert_regions": 32 if qwen and dynamic else None,
+            "parts": _PUBLISHED_PARTS,
         }
+
+    @property
+    def built_parts(self) -> Parts:
+        """The parts that are built."""
+        return Parts.whole(self.model) if self.parts is None else self.parts
 
     @property
     def types(self) -> ElementTypes:
@@ -148,6 +238,10 @@ class Decoder(Workload):
         """The model whose heads are used."""
         return self.attention or self.model
 
+    def attended(self, data: Data) -> np.ndarray[Any, Any]:
+        """The cached tokens that each request attends to: at most the window of the layer."""
+        return attended(self.heads, self.attention_layer, data.lengths)
+
     @property
     def latent(self) -> LatentHeads | None:
         """Dimensions of latent attention; None for grouped heads."""
@@ -155,8 +249,18 @@ class Decoder(Workload):
         return heads if isinstance(heads, LatentHeads) else None
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
-        shape = self.model.feed_forward
-        yield from check_experts(shape, self.tile_inter, self.expert_regions, "expert_regions")
+        parts = self.built_parts
+        yield from (("parts", text) for text in parts.check(self.model))
+        if EXPERTS in parts:
+            shape = self.model.feed_forward
+            yield from check_experts(shape, self.tile_inter, self.expert_regions, "expert_regions")
+        if parts.any(OF_HEADS):
+            yield from self._check_heads()
+        yield from self.types.check()
+        wrong = [*windowed_layer(self.heads, self.attention_layer)]
+        yield from wrong or reserved_tokens(self.max_length, self.attended(data), self.kv_tile)
+
+    def _check_heads(self) -> Iterator[tuple[str, str]]:
         heads = self.heads.attention
         if heads.model_dim != self.model.model_dim:
             yield (
@@ -172,8 +276,13 @@ class Decoder(Workload):
                 "kv_lora_rank, qk_nope_head_dim and qk_rope_head_dim, others run as workload "
                 "attention only",
             )
-        yield from self.types.check()
-        yield from reserved_tokens(self.max_length, data.lengths, self.kv_tile)
+        width = heads.head_dim if self.latent is None else self.latent.qk_rope_head_dim
+        if ROTARY in self.built_parts and width % 2:
+            yield (
+                "parts",
+                f"expected an even number of columns to rotate, found {width} of {heads.name}; "
+                "leave rotary out",
+            )
 
     @classmethod
     def shaping(cls) -> tuple[Input, ...]:

@@ -1,4 +1,6 @@
-"""QKV generation: the rows of queries, keys and values of one region of a decoder layer.
+"""QKV generation: the rows of queries, keys and values of all regions of a decoder layer.
+
+The weights are read once, and every region multiplies its own rows of hidden states by them.
 
 Grouped heads have one matrix, whose columns are, for each KV head, its queries, its key and its
 value.
@@ -14,20 +16,13 @@ each head is a query. It absorbs the up-projection of the keys: its first part i
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from stepsim.graph import (
-    Stream,
-    fn,
-    linear_load,
-    map as map_stream,
-    partition,
-    reassemble,
-    selector,
-    spec,
-)
+from stepsim.graph import Stream, fn, linear_load, map as map_stream, nn, partition, selector, spec
+from stepsim.workloads.decoder.weights import TILE_SIDE, Weights
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape, LatentHeads
 
@@ -37,100 +32,178 @@ Rows = tuple[Stream, Stream, Stream]
 
 @dataclass(frozen=True)
 class Generation:
+    """QKV generation.
+
+    Attributes
+    ----------
+    heads : dimensions of latent attention; None for grouped heads.
+    weights : the loads of its matrices.
+    compute_bw : FLOPs per cycle of each matrix product.
+    rotary : queries and keys are rotated by the positions of the new tokens.
+    """
+
+    shape: AttentionShape
+    heads: LatentHeads | None
+    weights: Weights
+    types: ElementTypes
+    compute_bw: int
+    rotary: bool
+
+    def rows(self, hidden: Sequence[Stream], requests: Sequence[int]) -> list[Rows]:
+        """Rows of every region from its hidden states, a tile ``[1]`` each.
+
+        They wait in FIFOs as deep as there are tasks: attention in one region must not hold up the
+        weights, which all regions share.
+        """
+        matrices = self._grouped() if self.heads is None else self._latent(self.heads)
+        found = []
+        for r, (x, count) in enumerate(zip(hidden, requests, strict=True)):
+            region = _Region(self, matrices, r, count)
+            rows = region.grouped(x) if self.heads is None else region.latent(x, self.heads)
+            tasks = count * self.shape.kv_heads
+            query, key, value = (one.with_depth(max(tasks, 2)) for one in rows)
+            found.append((query, key, value))
+        return found
+
+    def _grouped(self) -> dict[str, Stream]:
+        """A tile has columns of one head."""
+        shape = self.shape
+        width = math.gcd(shape.head_dim, TILE_SIDE)
+        columns = shape.kv_heads * (shape.queries_per_kv_head + 2) * shape.head_dim
+        return {"qkv": self._matrix("qkv", columns // width, (shape.model_dim, width))}
+
+    def _latent(self, heads: LatentHeads) -> dict[str, Stream]:
+        """A tile has columns of one part of a key or a query.
+
+        So splitting and joining between the matrices happens at tile boundaries, and no weights are
+        read that the model does not have.
+        """
+        nope, rope, d = heads.qk_nope_head_dim, heads.qk_rope_head_dim, self.shape.model_dim
+        width, rank = math.gcd(heads.kv_lora_rank, nope, rope, TILE_SIDE), heads.q_lora_rank
+        found = {"kv_down": self._matrix("kv_down", self.shape.head_dim // width, (d, width))}
+        if rank is not None:
+            step = math.gcd(rank, TILE_SIDE)
+            found["query_down"] = self._matrix("query_down", rank // step, (d, step))
+        columns = heads.heads * (nope + rope)
+        found["query_up"] = self._matrix("query_up", columns // width, (rank or d, width))
+        tiles = heads.heads * heads.kv_lora_rank // width
+        return found | {"key_up": self._matrix("key_up", tiles, (nope, width))}
+
+    def _matrix(self, what: str, count: int, tile: tuple[int, int]) -> Stream:
+        return self.weights.tiles(f"{what}_weights", count, tile)
+
+
+@dataclass(frozen=True)
+class _Region:
     """QKV generation of one region.
 
     Attributes
     ----------
-    region : its number.
+    matrices : tiles of the matrices by name.
+    number : of the region.
     requests : rows of hidden states that it multiplies.
-    compute_bw : FLOPs per cycle of each matrix product.
     """
 
-    region: int
+    whole: Generation
+    matrices: Mapping[str, Stream]
+    number: int
     requests: int
-    types: ElementTypes
-    compute_bw: int
 
-    def grouped(self, shape: AttentionShape) -> Rows:
+    def grouped(self, hidden: Stream) -> Rows:
         """Rows of grouped heads: one column tile for a query, key or value of a head."""
-        group, d, width = shape.queries_per_kv_head, shape.model_dim, shape.head_dim
-        tiles = shape.kv_heads * (group + 2)
-        product = self._product(self._hidden(d), "qkv", (d, tiles * width), (d, width), "hidden")
+        shape = self.whole.shape
+        group, width = shape.queries_per_kv_head, shape.head_dim
+        columns = self._packed(self._product(hidden, "qkv", "hidden"), width, "head")
         kinds = np.eye(3, dtype=int)[[0] * group + [1, 2]]
         which = selector(np.tile(kinds, (shape.kv_heads, 1)), label=self._label("is_qkv"))
-        columns = product.flatten(0, 1, label=self._label("qkv_columns"))
         query, key, value = partition(columns, which, rank=0, label=self._label("split_qkv"))
+        if self.whole.rotary:
+            turns = self._turns(width)
+            query = self._rotated(query, turns, "query")
+            key = self._rotated(key, turns, "key")
         heads = query.reshape(group, label=self._label("query_heads"))
         return self._rows(self._pack(heads, "query"), group, width, key, value)
 
-    def latent(self, shape: AttentionShape, heads: LatentHeads) -> Rows:
-        """Rows of latent attention.
+    def latent(self, hidden: Stream, heads: LatentHeads) -> Rows:
+        """Rows of latent attention."""
+        rank, rope = heads.kv_lora_rank, heads.qk_rope_head_dim
+        parts = self._product(hidden, "kv_down", "hidden_kv")
+        latent, rotary = self._split(parts, "key", 1, rank, rope)
+        turns = self._turns(rope) if self.whole.rotary else None
+        value = self._packed(latent, rank, "latent")
+        key = self._joined(value, self._packed(rotary, rope, "rotary_key"), turns, "key")
+        query = self._queries(hidden, heads, turns)
+        return self._rows(query, heads.heads, rank + rope, key, value)
 
-        A column tile is as wide as the greatest common divisor of the parts of a key and a query,
-        so splitting and joining between the matrices happens at tile boundaries, and no weights are
-        read that the model does not have.
-        """
-        d, nope, rope = shape.model_dim, heads.qk_nope_head_dim, heads.qk_rope_head_dim
-        width = math.gcd(heads.kv_lora_rank, nope, rope)
-        hidden = self._hidden(d)
-        both = self._product(hidden, "kv_down", (d, shape.head_dim), (d, width), "hidden_kv")
-        parts = both.flatten(0, 1, label=self._label("key_parts"))
-        latent, rotary = self._split(parts, "value", 1, heads.kv_lora_rank // width, rope // width)
-        rotary.consume(label=self._label("key_rotary"))
-        value = latent.reshape(heads.kv_lora_rank // width, label=self._label("value_parts"))
-        return self._rows(
-            self._queries(hidden, d, heads, width), heads.heads, shape.head_dim,
-            self._pack(both, "key"), self._pack(value, "value"),
-        )  # fmt: skip
-
-    def _queries(self, hidden: Stream, d: int, heads: LatentHeads, width: int) -> Stream:
+    def _queries(
+        self, hidden: Stream, heads: LatentHeads, turns: tuple[Stream, Stream] | None
+    ) -> Stream:
         """Queries of all heads next to each other, ``[1]``."""
         count, nope, rope = heads.heads, heads.qk_nope_head_dim, heads.qk_rope_head_dim
-        source, depth, named, rank = hidden, d, "hidden_query", heads.q_lora_rank
-        if rank is not None:
-            step = math.gcd(rank, heads.kv_lora_rank)
-            down = self._product(hidden, "query_down", (d, rank), (d, step), named)
-            source, depth, named = self._pack(down, "query_latent"), rank, "query_latent"
-        size = (depth, count * (nope + rope))
-        up = self._product(source, "query_up", size, (depth, width), named)
-        columns = up.flatten(0, 1, label=self._label("query_parts"))
-        plain, rotary = self._split(columns, "query", count, nope // width, rope // width)
-        plain = plain.reshape(nope // width, label=self._label("query_heads"))
-        absorbed = self._product(
-            self._pack(plain, "plain_query"), "key_up", (count * nope, heads.kv_lora_rank),
-            (nope, width), "query",
-        ).flatten(0, 1, label=self._label("absorbed_query"))  # fmt: skip
-        turns = _turns(count, heads.kv_lora_rank // width, rope // width)[np.newaxis]
-        order = selector(turns, label=self._label("is_rotary_key"))
-        joined = reassemble([absorbed, rotary], order, rank=0, label=self._label("join_query"))
-        return self._pack(joined.flatten(0, 1, label=self._label("joined_query")), "query")
+        source, named, rank = hidden, "hidden_query", heads.kv_lora_rank
+        if heads.q_lora_rank is not None:
+            down = self._product(hidden, "query_down", named)
+            source, named = self._packed(down, heads.q_lora_rank, "query_latent"), "query_latent"
+        columns = self._product(source, "query_up", named)
+        plain, rotary = self._split(columns, "query", count, nope, rope)
+        absorbed = self._product(self._packed(plain, nope, "plain_query"), "key_up", "query")
+        joined = self._joined(
+            self._packed(absorbed, rank, "absorbed_query"),
+            self._packed(rotary, rope, "rotary_query"), turns, "query",
+        )  # fmt: skip
+        return self._pack(joined.reshape(count, label=self._label("query_heads")), "query")
 
-    def _hidden(self, d: int) -> Stream:
-        """The hidden rows as one tile, ``[1]``; those of a region are contiguous."""
-        label, rows = self._label("hidden"), self.requests
-        tensor = spec(rows, d, dtype=self.types.activations, name=label)
-        loaded = linear_load(tensor, (rows, d), label=label)
-        return loaded.flatten(0, 1, label=self._label("hidden_block"))
-
-    def _product(
-        self, x: Stream, what: str, size: tuple[int, int], tile: tuple[int, int], named: str
-    ) -> Stream:
-        """Each tile of ``x``, which is ``named``, times a row of tiles of a matrix of ``size``."""
-        label = self._label(f"{what}_weights")
-        weights = linear_load(spec(*size, dtype=self.types.weights, name=label), tile, label=label)
-        wide = x.repeat(size[1] // tile[1], label=self._label(f"repeat_{named}"))
+    def _product(self, x: Stream, what: str, named: str) -> Stream:
+        """Each tile of ``x``, which is ``named``, times its share of the tiles of a matrix."""
+        weights = self.matrices[what]
+        times = int(weights.dim(0)) // int(x.dim(0))
+        wide = x.repeat(times, label=self._label(f"repeat_{named}"))
         return map_stream(
-            fn.matmul,
-            wide,
-            weights,
-            compute_bw=self.compute_bw,
-            label=self._label(f"matmul_{what}"),
-        )
+            fn.matmul, wide.flatten(0, 1, label=self._label(f"wide_{named}")), weights,
+            compute_bw=self.whole.compute_bw, label=self._label(f"matmul_{what}"),
+        )  # fmt: skip
 
     def _split(self, x: Stream, what: str, times: int, first: int, second: int) -> list[Stream]:
-        """Alternately ``first`` tiles to one stream and ``second`` to another."""
-        which = selector(_turns(times, first, second), label=self._label(f"is_rotary_{what}"))
+        """Alternately ``first`` columns to one stream and ``second`` to another."""
+        width = math.gcd(first, second, int(x.type.cols))  # type: ignore[union-attr]
+        turns = np.eye(2, dtype=int)[[0] * (first // width) + [1] * (second // width)]
+        which = selector(np.tile(turns, (times, 1)), label=self._label(f"is_rotary_{what}"))
         return partition(x, which, rank=0, label=self._label(f"split_{what}"))
+
+    def _joined(
+        self, plain: Stream, rotary: Stream, turns: tuple[Stream, Stream] | None, what: str
+    ) -> Stream:
+        """The two parts of a key or a query side by side, the second one rotated."""
+        if turns is not None:
+            rotary = self._rotated(rotary, turns, what)
+        return map_stream(fn.concat_cols(2), plain, rotary, label=self._label(f"join_{what}"))
+
+    def _turns(self, width: int) -> tuple[Stream, Stream]:
+        """Cosines and sines of the positions of the new tokens, a tile ``[1]`` each."""
+        size = (self.requests, width // 2)
+        found = []
+        for what in ("cos", "sin"):
+            label = self._label(what)
+            tensor = spec(*size, dtype=self.whole.types.activations, name=label)
+            found.append(linear_load(tensor, size, shape=(1,), stride=(1,), label=label))
+        return found[0], found[1]
+
+    def _rotated(self, x: Stream, turns: tuple[Stream, Stream], what: str) -> Stream:
+        count = int(x.dim(0))
+        cos, sin = (
+            one.repeat(count, label=self._label(f"repeat_{name}_{what}")).flatten(
+                0, 1, label=self._label(f"{name}_{what}")
+            )
+            for name, one in zip(("cos", "sin"), turns, strict=True)
+        )
+        return nn.rope(x, cos, sin, label=self._label(f"rope_{what}"))
+
+    def _packed(self, x: Stream, width: int, what: str) -> Stream:
+        """Tiles of ``width`` columns from narrower ones that are next to each other."""
+        parts = width // int(x.type.cols)  # type: ignore[union-attr]
+        if parts == 1:
+            return x
+        return self._pack(x.reshape(parts, label=self._label(f"{what}_parts")), what)
 
     def _pack(self, x: Stream, what: str) -> Stream:
         """The tiles of the innermost dim packed into one tile."""
@@ -148,9 +221,4 @@ class Generation:
         )
 
     def _label(self, what: str) -> str:
-        return f"{what}.{self.region}"
-
-
-def _turns(times: int, first: int, second: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """One-hot selectors: ``first`` of output 0, then ``second`` of output 1, ``times`` times."""
-    return np.tile(np.eye(2, dtype=np.int64)[[0] * first + [1] * second], (times, 1))
+        return f"{what}.{self.number}"

@@ -1,18 +1,18 @@
 """Models by name, from YAML files and from config.json; nothing here imports the graph."""
 
-from stepsim.workloads.models.builtin import MODELS
-from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
-from stepsim.workloads.models.reading import read_model
-from stepsim.workloads.models.shapes import AttentionShape, MoEShape
-
-__all__ = [
-    "MODELS",
-    "AttentionShape",
-    "Dense",
-    "Experts",
-    "GroupedHeads",
-    "LatentHeads",
-    "MoEShape",
-    "Model",
-    "read_model",
-]
+from stepsim.workloads.models.builtin import MODELS as MODELS
+from stepsim.workloads.models.model import (
+    Dense as Dense,
+    Experts as Experts,
+    GroupedHeads as GroupedHeads,
+    LatentHeads as LatentHeads,
+    Model as Model,
+)
+from stepsim.workloads.models.reading import read_model as read_model
+from stepsim.workloads.models.shapes import AttentionShape as AttentionShape, MoEShape as MoEShape
+from stepsim.workloads.models.unmodeled import (
+    ATTENTION as ATTENTION,
+    EXPERTS as EXPERTS,
+    ROWS as ROWS,
+)
+from stepsim.workloads.models.windows import Windows as Windows

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
+from stepsim.workloads.models.windows import Windows
 
 _DEEPSEEK_V3 = Model(
     "deepseek-v3", 7168, Experts(256, 8, 2048, 2048), LatentHeads(128, 512, 128, 64, 128, 1536),
@@ -42,7 +43,8 @@ _ALL = (
     Model(
         "gpt-oss-120b", 2880, Experts(128, 4, 2880), GroupedHeads(64, 8, 64),
         layers=36, vocabulary=201088,
-        source="config.json of openai/gpt-oss-120b (its full-attention layers)",
+        windows=Windows(128, tuple(range(0, 36, 2))),
+        source="config.json of openai/gpt-oss-120b",
     ),
     Model(
         "llama-4-scout", 5120, Experts(16, 1, 8192, 8192), GroupedHeads(40, 8, 128),

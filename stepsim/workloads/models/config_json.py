@@ -13,6 +13,8 @@ from stepsim.workloads.models.families import FAMILIES, USUAL, Family
 from stepsim.workloads.models.keys import Keys, latent_heads, shown
 from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
 from stepsim.workloads.models.quantization import quantized
+from stepsim.workloads.models.unmodeled import REFUSED, notes_of
+from stepsim.workloads.models.windows import windows_of
 
 _NESTED = ("text_config", "llm_config", "language_config")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
@@ -24,6 +26,7 @@ _SHARED = ("n_shared_experts", "moe_num_shared_experts")
 _SHARED_INNER = "shared_expert_intermediate_size"
 _FIRST = ("first_k_dense_replace", "moe_layer_start_index")
 _STEP = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
+_LATENT = ("q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
 _DTYPES = ("dtype", "torch_dtype")
 KEYS = (*_HIDDEN, *_LAYERS, *_HEADS, *_EXPERTS, *_ACTIVE, *_DTYPES, *_NESTED)
 """Keys shared by all families."""
@@ -59,6 +62,7 @@ def read_config(path: Path) -> Model:
         "model_dim": hidden,
         "experts": experts,
         "heads": _heads(keys, hidden),
+        "windows": windows_of(keys, inner, family, layers),
         "dense": _dense(keys, family, experts, dense_layers),
         "layers": layers,
         "vocabulary": keys.number("", "vocab_size", default=0, most=_MOST_WORDS) or None,
@@ -69,14 +73,20 @@ def read_config(path: Path) -> Model:
     known = isinstance(kind, str) and kind in FAMILIES
     keys.refuse(where, "" if known else _unknown(kind))
     label = f"model_type {shown(kind)}"
+    refused = [f"{keys.path}{name}: {why}" for name, why in REFUSED.items() if keys.has(name)]
+    if refused:
+        found["heads"] = None
     absent = (
         ("experts", f"none of the keys {', '.join(keys.path + n for n in _EXPERTS)} is in the file "
          f"({label}). Give the config.json of a mixture-of-experts model, or a YAML file"),
+        *(("attention", f"{text}. Describe attention that is as much work in a YAML file")
+          for text in refused),
         ("attention", f"none of the keys {', '.join(keys.path + n for n in _HEADS)} is in the file "
          f"({label}). Give the config.json of a transformer, or a YAML file"),
     )  # fmt: skip
     try:
-        return Model(_name(path), **found, source=str(path), absent=absent)
+        notes = notes_of(keys.values, keys.path)
+        return Model(_name(path), **found, source=str(path), absent=absent, unmodeled=notes)
     except ArgError as error:
         raise ArgError(f"{where}: {error}") from None
 
@@ -180,6 +190,11 @@ def _heads(keys: Keys, hidden: int) -> GroupedHeads | LatentHeads | None:
     heads = keys.number("", *_HEADS)
     if keys.has("kv_lora_rank"):
         return latent_heads(keys, heads)
+    if latent := [name for name in _LATENT if keys.has(name)]:
+        keys.problem(
+            f"{keys.path}{latent[0]}: describes latent attention, expected the key "
+            f"'{keys.path}kv_lora_rank' with it"
+        )
     groups = keys.number("", "num_key_value_heads", default=heads)
     if keys.problems:
         return None
@@ -194,7 +209,9 @@ def _heads(keys: Keys, hidden: int) -> GroupedHeads | LatentHeads | None:
             f"the width of a head is missing: expected the key '{keys.path}head_dim', since "
             f"{heads} heads do not divide the hidden size {hidden}"
         )
-    return GroupedHeads(heads, groups, keys.number("", "head_dim", default=max(1, hidden // heads)))
+    width = keys.number("", "head_dim", default=max(1, hidden // heads))
+    value = keys.number("", "v_head_dim", default=width)
+    return GroupedHeads(heads, groups, width, None if value == width else value)
 
 
 def _types(keys: Keys, outer: Keys) -> tuple[DType, DType, DType]:

@@ -21,6 +21,9 @@ class Family:
     shared_inner : inner dimension of all shared experts together, in families that have them.
     shares_one : every layer has one shared expert, as large as a routed one.
     defaults : values of keys that the files of the family may leave out.
+    window : tokens of the sliding window where the file does not have the key.
+    window_period : all layers but every so many-th have the window.
+    window_off : windows have to be turned on, and then begin at layer ``max_window_layers``.
     """
 
     expert_inner: tuple[str, ...] = ("moe_intermediate_size", "intermediate_size")
@@ -28,6 +31,9 @@ class Family:
     shared_inner: tuple[str, ...] = ()
     shares_one: bool = False
     defaults: Mapping[str, int] = field(default_factory=dict)
+    window: int | None = None
+    window_period: int | None = None
+    window_off: bool = False
 
 
 USUAL = Family()
@@ -38,7 +44,8 @@ _OWN_SIZE = Family(expert_inner=("moe_intermediate_size",))
 _GEMMA3 = Family(
     defaults={
         "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208,
-    }
+    },
+    window=4096, window_period=6,
 )  # fmt: skip
 _LLAMA4 = Family(
     expert_inner=("intermediate_size",), dense_inner=("intermediate_size_mlp",), shares_one=True
@@ -49,26 +56,34 @@ _GRANITE_SHARED = Family(
 
 FAMILIES: Mapping[str, Family] = {
     **dict.fromkeys(
-        ("llama", "mistral", "ministral", "mistral3", "qwen2", "phi3", "olmo", "olmo2", "olmo3"),
+        ("llama", "mistral", "ministral", "mistral3", "phi3", "olmo", "olmo2"),
         USUAL,
     ),
+    "qwen2": Family(window_off=True),
+    "olmo3": Family(window=4096, window_period=4),
     **dict.fromkeys(("granite", "glm4"), USUAL),
-    "qwen3": Family(defaults={"head_dim": 128}),
-    **dict.fromkeys(("gemma", "gemma2"), Family(defaults={"head_dim": 256})),
+    "qwen3": Family(defaults={"head_dim": 128}, window_off=True),
+    "gemma": Family(defaults={"head_dim": 256}),
+    "gemma2": Family(defaults={"head_dim": 256}, window=4096, window_period=2),
     **dict.fromkeys(("gemma3", "gemma3_text"), _GEMMA3),
     **dict.fromkeys(("mixtral", "olmoe", "granitemoe", "phimoe"), _ONE_SIZE),
-    "gpt_oss": Family(expert_inner=("intermediate_size",), defaults={"head_dim": 64}),
+    "gpt_oss": Family(
+        expert_inner=("intermediate_size",), defaults={"head_dim": 64}, window=128, window_period=2
+    ),
     **dict.fromkeys(("granitemoeshared", "granitemoehybrid"), _GRANITE_SHARED),
     **dict.fromkeys(
-        ("qwen3_moe", "deepseek_v2", "deepseek_v3", "glm4_moe", "kimi_k2"),
+        ("deepseek_v2", "deepseek_v3", "glm4_moe", "kimi_k2"),
         _OWN_SIZE,
     ),
+    "qwen3_moe": Family(expert_inner=("moe_intermediate_size",), window_off=True),
     "ernie4_5_moe": Family(
         expert_inner=("moe_intermediate_size",),
         defaults={"moe_num_shared_experts": 2, "moe_layer_start_index": 1},
     ),
     "qwen2_moe": Family(
-        expert_inner=("moe_intermediate_size",), shared_inner=("shared_expert_intermediate_size",)
+        expert_inner=("moe_intermediate_size",),
+        shared_inner=("shared_expert_intermediate_size",),
+        window_off=True,
     ),
     **dict.fromkeys(("llama4", "llama4_text"), _LLAMA4),
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping
 from typing import Any
 
+from stepsim.arguments import shown as shown
 from stepsim.dtypes import DType, dtype_of
 from stepsim.errors import ArgError, DTypeError
 from stepsim.workloads.models.model import LatentHeads
@@ -116,8 +116,3 @@ def latent_heads(keys: Keys, heads: int) -> LatentHeads:
         keys.number(what, "v_head_dim"),
         keys.number("", "q_lora_rank", default=0) or None,
     )
-
-
-def shown(value: Any) -> str:
-    """A value of a file, shortened."""
-    return reprlib.repr(value)

@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 from stepsim.arguments import shown
 from stepsim.dtypes import DType
 from stepsim.errors import ArgError
+from stepsim.typed import typed
 from stepsim.workloads.models.shapes import AttentionShape, MoEShape, whole_fields
+from stepsim.workloads.models.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ _PARTS: dict[str, tuple[type, ...]] = {
     "experts": (Experts,),
     "heads": (GroupedHeads, LatentHeads),
     "dense": (Dense,),
+    "windows": (Windows,),
 }
 
 
@@ -105,8 +108,10 @@ class Model:
     weight_dtype : element type of the weights of its large matrices.
     activation_dtype : that of activations.
     kv_dtype : that of the KV cache.
+    windows : the layers that attend to the latest tokens alone; None if there are none.
     source : the file it was read from, or where its dimensions are published.
     absent : the reason for each missing part, by name.
+    unmodeled : pairs of a part of a layer and a sentence on what of it is not modeled.
 
     Raises
     ------
@@ -127,8 +132,10 @@ class Model:
     weight_dtype: DType = DType.bf16
     activation_dtype: DType = DType.bf16
     kv_dtype: DType = DType.bf16
+    windows: Windows | None = None
     source: str = field(default="", compare=False, repr=False)
     absent: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    unmodeled: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         where = f"model {shown(self.name)}"
@@ -140,15 +147,20 @@ class Model:
                 raise ArgError(f"{where}: {name} must be {known} or None, found {shown(part)}")
         for name in ("weight_dtype", "activation_dtype", "kv_dtype"):
             object.__setattr__(self, name, DType.parse(getattr(self, name)))
-        pairs = isinstance(self.absent, tuple) and all(
-            isinstance(one, tuple) and len(one) == 2 and all(isinstance(text, str) for text in one)
-            for one in self.absent
-        )
-        if not pairs:
+        for name, what in (("absent", "why it is missing"), ("unmodeled", "a sentence")):
+            given = getattr(self, name)
+            if not _are_pairs(given):
+                raise ArgError(
+                    f"{where}: {name} must be pairs of a part and {what}, found {shown(given)}"
+                )
+        windowed = None if self.windows is None else self.windows.layers
+        if windowed and self.layers is not None and windowed[-1] >= self.layers:
             raise ArgError(
-                f"{where}: absent must be pairs of a part and why it is missing, found "
-                f"{shown(self.absent)}"
+                f"{where}: windows must be of its {self.layers} layers from 0, found layer "
+                f"{windowed[-1]}"
             )
+        if self.windows is not None and windowed and len(windowed) == self.layers:
+            object.__setattr__(self, "windows", Windows(self.windows.tokens))
         if self.experts is not None:
             _ = self.moe
         if self.heads is not None:
@@ -192,6 +204,8 @@ class Model:
     def to_dict(self) -> dict[str, Any]:
         """Dimensions and element types as plain values; missing parts are None."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
+        if self.windows is None:  # as before models had windows, so that sweeps can go on
+            del own["windows"]
         return {name: _plain(value) for name, value in own.items()}
 
     @property
@@ -242,6 +256,28 @@ class Model:
             heads.value_dim, self.source,
         )  # fmt: skip
 
+    @typed
+    def window(self, layer: int | None = None) -> int | None:
+        """Cached tokens that a request attends to at most; None if to all.
+
+        Layers may differ; without one it is one that attends to all tokens, if there is any.
+
+        Raises
+        ------
+        ArgError
+            The model has no such layer.
+        """
+        if layer is not None and not 0 <= layer < (self.layers or layer + 1):
+            raise ArgError(
+                f"model {self.name}: expected a layer from 0 to {(self.layers or 1) - 1}, found "
+                f"{layer}"
+            )
+        return None if self.windows is None else self.windows.of(layer)
+
+    def notes(self, *parts: str) -> list[str]:
+        """What is not modeled of these parts, a sentence each."""
+        return [f"{self.name}: {text}" for part, text in self.unmodeled if part in parts]
+
     @property
     def expert_layers(self) -> int | None:
         """Layers with experts; None when the number of layers is not known."""
@@ -252,13 +288,22 @@ class Model:
 
     def _lacks(self, part: str) -> ArgError:
         where = self.source if self.source.endswith((".json", ".yaml", ".yml")) else self.name
-        why = dict(self.absent).get(part, f"it is described without {part}")
+        why = dict(reversed(self.absent)).get(part, f"it is described without {part}")
         return ArgError(f"model {where} has no {part}: {why}")
+
+
+def _are_pairs(value: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(one, tuple) and len(one) == 2 and all(isinstance(text, str) for text in one)
+        for one in value
+    )
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, DType):
         return str(value)
     return (
-        asdict(value) if isinstance(value, (Experts, GroupedHeads, LatentHeads, Dense)) else value
+        asdict(value)
+        if isinstance(value, (Experts, GroupedHeads, LatentHeads, Dense, Windows))
+        else value
     )

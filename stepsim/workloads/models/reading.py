@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.workloads.models.builtin import MODELS
 from stepsim.workloads.models.config_json import read_config
@@ -79,7 +80,7 @@ def _of_any(value: object) -> Model:
     if isinstance(value, str):
         return read_model(value)
     raise ArgError(
-        f"expected a name, a YAML file, a config.json or dimensions by key, found {value!r}"
+        f"expected a name, a YAML file, a config.json or dimensions by key, found {shown(value)}"
     )
 
 

@@ -11,6 +11,7 @@ from stepsim.dtypes import DType
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.workloads.models.keys import Keys, latent_heads, shown
 from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
+from stepsim.workloads.models.windows import Windows
 
 _TOP = (
     "name", "model_dim", "layers", "vocabulary", "attention", "experts", "dense", "weight_dtype",
@@ -18,9 +19,11 @@ _TOP = (
 )  # fmt: skip
 _EXPERTS = ("count", "active", "inner_dim", "shared_inner")
 _DENSE = ("inner_dim", "layers")
-_GROUPED = ("heads", "kv_heads", "head_dim", "value_dim")
+_WINDOWS = ("window", "windowed_layers")
+_GROUPED = ("heads", "kv_heads", "head_dim", "value_dim", *_WINDOWS)
 _LATENT = (
     "heads", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "q_lora_rank",
+    *_WINDOWS,
 )  # fmt: skip
 _MOST_WORDS = 1 << 32
 
@@ -64,6 +67,7 @@ def model_of(
         "vocabulary": keys.number("", "vocabulary", default=0, most=_MOST_WORDS) or None,
         "experts": _experts(keys.inside("experts")),
         "heads": _heads(keys.inside("attention")),
+        "windows": _windows(keys.inside("attention")),
         "dense": _dense(keys.inside("dense")),
         "weight_dtype": keys.dtype("weight_dtype", default=activations),
         "activation_dtype": activations,
@@ -105,7 +109,7 @@ def _heads(keys: Keys | None) -> GroupedHeads | LatentHeads | None:
     if keys is None:
         return None
     heads = keys.number("the number of query heads", "heads")
-    if keys.has(*_LATENT[1:]):
+    if keys.has(*(name for name in _LATENT[1:] if name not in _WINDOWS)):
         _known(keys, _LATENT)
         return latent_heads(keys, heads)
     _known(keys, _GROUPED)
@@ -115,6 +119,21 @@ def _heads(keys: Keys | None) -> GroupedHeads | LatentHeads | None:
         keys.number("the width of a head", "head_dim"),
         keys.number("", "value_dim", default=0) or None,
     )
+
+
+def _windows(keys: Keys | None) -> Windows | None:
+    """The sliding windows; all layers have one unless those that do are listed."""
+    if keys is None or not keys.has(*_WINDOWS):
+        return None
+    tokens = keys.number("the window of the layers", "window", most=1 << 31)
+    layers = keys.values.get("windowed_layers")
+    if layers is None:
+        return Windows(tokens)
+    try:
+        return Windows(tokens, layers)
+    except ArgError as error:
+        keys.problem(f"{keys.path}windowed_layers: {error}")
+        return None
 
 
 def _known(keys: Keys, names: tuple[str, ...]) -> None:

@@ -1,5 +1,3 @@
 """Mixture-of-experts layers."""
 
-from stepsim.workloads.moe.parameters import Moe
-
-__all__ = ["Moe"]
+from stepsim.workloads.moe.parameters import Moe as Moe

@@ -31,7 +31,7 @@ from stepsim.graph import (
     spec,
 )
 from stepsim.workloads.element_types import ElementTypes
-from stepsim.workloads.models import MoEShape
+from stepsim.workloads.models import EXPERTS, MoEShape
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class BuiltMoe(Built):
     def __init__(
         self, program: Program, routing: Routing, workload: Moe, batch: int, *, plain: bool
     ) -> None:
-        super().__init__(program)
+        super().__init__(program, notes=workload.model.notes(EXPERTS))
         self.routing = routing
         self.workload = workload
         self.batch = batch
@@ -111,14 +111,19 @@ def build_moe(workload: Moe, batch: int) -> BuiltMoe:
     pack, dynamic = workload.pack_bw or workload.compute_bw, tile == DYNAMIC
     with Program(title, compute_bw=workload.compute_bw, fifo_depth=workload.fifo_depth) as program:
         table = routing(spec(batch, model.active), model.experts)
-        blocks = dispatch(table, model, types, tile, pack)
+        rows = activations("activations", batch, model, types)
+        blocks = dispatch(rows, table, tile, pack)
         if regions is None or plain:
-            rows = routed_experts(blocks, model, types, workload.tile_inter, dynamic=dynamic)
+            done = routed_experts(blocks, model, types, workload.tile_inter, dynamic=dynamic)
         else:
-            rows = sharing.shared_experts(
+            done = sharing.shared_experts(
                 blocks, model, types, regions, workload.tile_inter, dynamic=dynamic
             )
-        combine(rows, table, model, types, tile, workload.tile_inter, pack)
+        summed = combine(done, stored_scales(table, types), table)
+        if model.shared_inner:
+            again = activations("shared_activations", batch, model, types)
+            summed = with_shared(summed, again, model, types, tile, workload.tile_inter, pack)
+        store_rows(summed)
     return BuiltMoe(program, table, workload, batch, plain=plain)
 
 
@@ -136,28 +141,13 @@ def padding_flops(shape: MoEShape, tile: int | str, loads: Sequence[int]) -> int
     return per_inner * (routed * shape.inner_dim + shared * shape.shared_inner)
 
 
-def dispatch(
-    table: Routing,
-    model: MoEShape,
-    types: ElementTypes,
-    tile: int | str,
-    pack_bw: int,
-    *,
-    after: Stream | None = None,
-) -> list[Stream]:
-    """Load the activations, route their rows to the experts and pack them into tiles.
-
-    With ``after``, a stream of one element, the activations are loaded when it arrives.
-    """
-    tokens = _activations("activations", table.rows, model, types, after)
-    rows = partition(tokens, table.multihot(label="route"), rank=0, label="dispatch")
-    return _pack(rows, [str(e) for e in range(len(rows))], tile, pack_bw)
-
-
-def _activations(
-    label: str, rows: int, model: MoEShape, types: ElementTypes, after: Stream | None
+def activations(
+    label: str, rows: int, model: MoEShape, types: ElementTypes, after: Stream | None = None
 ) -> Stream:
-    """``[rows]`` of one row each."""
+    """Load ``[rows]`` activations, one row each.
+
+    With ``after``, a stream of one element, they are loaded when it arrives.
+    """
     d = model.model_dim
     loaded = linear_load(
         spec(rows, d, dtype=types.activations, name="activations"), (1, d),
@@ -166,7 +156,13 @@ def _activations(
     return loaded.flatten(0, loaded.rank)
 
 
-def _pack(
+def dispatch(rows: Stream, table: Routing, tile: int | str, pack_bw: int) -> list[Stream]:
+    """Route ``[tokens]`` of one row each to the experts and pack them into tiles."""
+    sent = partition(rows, table.multihot(label="route"), rank=0, label="dispatch")
+    return pack(sent, [str(e) for e in range(len(sent))], tile, pack_bw)
+
+
+def pack(
     rows: Sequence[Stream], names: Sequence[str], tile: int | str, pack_bw: int
 ) -> list[Stream]:
     """Rows of every expert to tiles: chunks of ``tile`` rows, or all rows in one tile."""
@@ -247,36 +243,46 @@ def _experts(
     return [x.flat_map(unpack, label=f"unpack.{e}") for e, x in named(tiles)]
 
 
-def combine(
-    results: Sequence[Stream],
-    table: Routing,
+def stored_scales(table: Routing, types: ElementTypes) -> list[Stream]:
+    """The weights of the rows of each expert, which a router left off chip."""
+    scales = linear_load(
+        spec(table.rows, table.k, dtype=types.activations, name="router_scales"), (1, 1),
+        shape=(table.rows, table.k), stride=(table.k, 1), label="router_scales",
+    )  # fmt: skip
+    return partition(scales, table.onehot(label="scale_route"), rank=0, label="scales")
+
+
+def combine(results: Sequence[Stream], scales: Sequence[Stream], table: Routing) -> Stream:
+    """Scale every row by its router weight and add the K rows of each token: ``[tokens]``."""
+    scaled = [
+        map_stream(fn.mul, s, x, label=f"scale.{e}")
+        for e, (s, x) in enumerate(zip(scales, results, strict=True))
+    ]
+    joined = reassemble(scaled, table.multihot(label="collect"), rank=0, label="combine")
+    return joined.accum(fn.add, 1, label="sum_experts")
+
+
+def with_shared(
+    summed: Stream,
+    rows: Stream,
     model: MoEShape,
     types: ElementTypes,
     tile: int | str,
     tile_inter: int,
     pack_bw: int,
-    *,
-    after: Stream | None = None,
-) -> None:
-    """Scale every row by its router weight, add the K rows of each token, store.
+) -> Stream:
+    """The sum over experts and the shared expert, which all ``rows`` visit.
 
-    A shared expert adds its row to every token; it starts with ``after`` like the routed ones.
+    The ``rows`` are read again, or wait in deep FIFOs: the results of the shared expert wait for
+    those of the routed ones, which may need the last row, so neither may hold up the rows of the
+    other.
     """
-    scales = linear_load(
-        spec(table.rows, model.active, dtype=types.activations, name="router_scales"), (1, 1),
-        shape=(table.rows, model.active), stride=(model.active, 1), label="router_scales",
-    )  # fmt: skip
-    per_expert = partition(scales, table.onehot(label="scale_route"), rank=0, label="scales")
-    scaled = [
-        map_stream(fn.mul, s, x, label=f"scale.{e}")
-        for e, (s, x) in enumerate(zip(per_expert, results, strict=True))
-    ]
-    joined = reassemble(scaled, table.multihot(label="collect"), rank=0, label="combine")
-    summed = joined.accum(fn.add, 1, label="sum_experts")
-    if model.shared_inner:
-        inner = replace(model, inner_dim=model.shared_inner, shared_inner=0)
-        rows = _activations("shared_activations", table.rows, model, types, after)
-        block = _pack([rows], ["shared"], tile, pack_bw)
-        (shared,) = _experts(block, ["shared"], inner, types, tile_inter, dynamic=tile == DYNAMIC)
-        summed = map_stream(fn.add, summed, shared, label="add_shared")
-    linear_store(summed.reshape(1, write_back=True, label="rows"), "output", label="store")
+    inner = replace(model, inner_dim=model.shared_inner, shared_inner=0)
+    block = pack([rows], ["shared"], tile, pack_bw)
+    (shared,) = _experts(block, ["shared"], inner, types, tile_inter, dynamic=tile == DYNAMIC)
+    return map_stream(fn.add, summed, shared, label="add_shared")
+
+
+def store_rows(x: Stream) -> None:
+    """Write ``[tokens]`` rows off chip, as ``output``."""
+    linear_store(x.reshape(1, write_back=True, label="rows"), "output", label="store")

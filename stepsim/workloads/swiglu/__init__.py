@@ -1,5 +1,3 @@
 """The gated feed-forward layer of the hardware validation."""
 
-from stepsim.workloads.swiglu.parameters import Swiglu
-
-__all__ = ["Swiglu"]
+from stepsim.workloads.swiglu.parameters import Swiglu as Swiglu

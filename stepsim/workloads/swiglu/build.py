@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 class BuiltSwiglu(Built):
     """A built layer; none of its sizes depends on data, and tiles divide them."""
 
+    def __init__(self, program: Program, workload: Swiglu) -> None:
+        super().__init__(program)
+        self.workload = workload
+
+    def tokens(self, data: Data) -> int:
+        return self.workload.batch
+
     def padded_flops(self, data: Data) -> int:
         return 0
 
@@ -63,4 +70,4 @@ def build_swiglu(workload: Swiglu) -> BuiltSwiglu:
         )  # fmt: skip
         out = map_accum(fn.matmul, wide, down_w, 1, write_back=True, label="matmul_down")
         linear_store(out, "output", label="store")
-    return BuiltSwiglu(program)
+    return BuiltSwiglu(program, workload)

@@ -58,14 +58,20 @@ def test_top_k_is_that_of_numpy() -> None:
 
 
 @pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize("expert", range(EXPERTS))
-def test_router_selects_the_weights(normalize: bool, expert: int) -> None:
+def test_router_selects_the_weights(normalize: bool, apart: bool, expert: int) -> None:
+    """Also of products that are computed apart, with the matrix read once."""
     indices, _ = largest()
     weights = weights_of(indices, normalize)
     wanted = weights[indices == expert]
 
     def build() -> st.Stream:
-        made = st.nn.router(rows(), ROUTER, st.nn.top_k(X @ ROUTER, K), normalize=normalize)
+        x, matrix = rows(), ROUTER
+        if apart:
+            loaded = st.linear_load(ROUTER, (D, EXPERTS)).flatten(0, 1)
+            x, matrix = st.map(st.fn.matmul, x, loaded.repeat(ROWS).flatten(0, 1)), None
+        made = st.nn.router(x, matrix, st.nn.top_k(X @ ROUTER, K), normalize=normalize)
         for e, other in enumerate(made):
             if e != expert:
                 other.consume()
@@ -119,6 +125,10 @@ def test_a_table_can_be_bound_with_the_run(tile: Any) -> None:
         ),
         (lambda x, t: st.nn.moe(x, 3, GATE, UP, DOWN, tile=4), ArgError, "table must be a routing"),
         (lambda x, t: st.nn.router(x, ROUTER.T, t), ArgError, "weight must be 8 x 4"),
+        (
+            lambda x, t: st.nn.router(x, None, t),
+            ArgError, "x carries tiles of 8 columns, the table has 4 experts",
+        ),
         (
             lambda x, t: st.nn.router(x, ROUTER, st.routing(st.spec(8, 2), 4)),
             ArgError, "the table has 8 rows",

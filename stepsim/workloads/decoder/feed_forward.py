@@ -1,0 +1,131 @@
+"""The second half of a decoder layer: norm, router, and experts or a dense network.
+
+Rows run in the order of requests. Where several operators read them, they wait in FIFOs as deep as
+the batch: a tile of one expert may be complete only with the last row, and until then no row of the
+result leaves, nor what is added to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepsim.graph import (
+    Routing,
+    Stream,
+    fn,
+    map as map_stream,
+    nn,
+    reassemble,
+    routing,
+    selector,
+    spec,
+)
+from stepsim.workloads.decoder.parts import NORMS, RESIDUALS, ROUTER, Parts
+from stepsim.workloads.decoder.weights import Weights
+from stepsim.workloads.element_types import ElementTypes
+from stepsim.workloads.models import MoEShape
+from stepsim.workloads.moe.build import (
+    combine,
+    dispatch,
+    pack,
+    routed_experts,
+    store_rows,
+    stored_scales,
+    with_shared,
+)
+from stepsim.workloads.moe.regions import shared_experts
+from stepsim.workloads.parameters import DYNAMIC
+
+
+def in_order(tiles: Sequence[Stream]) -> Stream:
+    """``[requests]`` of one row each, request i from the tile of region ``i mod R``."""
+    rows = [x.flat_map(fn.unpack_rows(), label=f"result_rows.{r}") for r, x in enumerate(tiles)]
+    if len(rows) == 1:
+        return rows[0]
+    batch = sum(int(x.dim(0)) for x in rows)
+    turns = selector(np.eye(len(rows), dtype=int)[np.arange(batch) % len(rows)], label="turns_rows")
+    joined = reassemble(rows, turns, rank=0, label="join_rows")
+    return joined.flatten(0, 1, label="request_rows")
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """Experts, or a dense network as the only expert, and what surrounds them.
+
+    Attributes
+    ----------
+    shape : the experts; a dense network is one.
+    dense : there is no choice of experts, and no weights of their results.
+    tile : rows of a tile, or ``dynamic``.
+    tile_inter : columns of a tile of the inner dimension.
+    regions : regions that experts share; None for one for each expert.
+    compute_bw : FLOPs per cycle of each operator but the router's product.
+    router_bw : FLOPs per cycle of the router's product.
+    """
+
+    shape: MoEShape
+    dense: bool
+    parts: Parts
+    weights: Weights
+    types: ElementTypes
+    tile: int | str
+    tile_inter: int
+    regions: int | None
+    compute_bw: int
+    router_bw: int
+
+    def store(self, rows: Stream) -> Routing | None:
+        """Write the results of ``[requests]`` rows off chip; returns the routing, to be bound."""
+        batch = int(rows.dim(0))
+        several = any(name in self.parts for name in (RESIDUALS, ROUTER)) or self.shape.shared_inner
+        if several:
+            rows = rows.with_depth(max(batch, 2))
+        x = rows
+        if NORMS in self.parts:
+            factors = self.weights.vector("experts_norm", self.shape.model_dim)
+            x = nn.rms_norm(rows, self._each(factors, batch), label="experts_norm")
+            x = x.with_depth(max(batch, 2)) if several else x
+        table = None
+        if self.dense:
+            (result,) = self._experts(pack([x], ["0"], self.tile, self.compute_bw))
+        else:
+            table = routing(spec(batch, self.shape.active), self.shape.experts)
+            done = self._experts(dispatch(x, table, self.tile, self.compute_bw))
+            scales = self._scales(x, table)
+            result = combine(done, scales, table)
+        if self.shape.shared_inner:
+            result = with_shared(
+                result, x, self.shape, self.types, self.tile, self.tile_inter, self.compute_bw
+            )
+        if RESIDUALS in self.parts:
+            result = map_stream(fn.add, rows, result, label="experts_residual")
+        store_rows(result)
+        return table
+
+    def _experts(self, blocks: list[Stream]) -> list[Stream]:
+        shape, dynamic = self.shape, self.tile == DYNAMIC
+        if self.regions is None or self.regions == shape.experts:
+            return routed_experts(blocks, shape, self.types, self.tile_inter, dynamic=dynamic)
+        return shared_experts(
+            blocks, shape, self.types, self.regions, self.tile_inter, dynamic=dynamic
+        )
+
+    def _scales(self, x: Stream, table: Routing) -> list[Stream]:
+        """Weights of the rows of each expert: those of the router, or left off chip by it."""
+        if ROUTER not in self.parts:
+            return stored_scales(table, self.types)
+        experts = self.shape.experts
+        matrix = self.weights.tiles("router_weights", 1, (self.shape.model_dim, experts))
+        scores = map_stream(
+            fn.matmul, x, self._each(matrix, table.rows), compute_bw=self.router_bw,
+            label="matmul_router",
+        )  # fmt: skip
+        return nn.router(scores, None, table, label="router")
+
+    @staticmethod
+    def _each(x: Stream, times: int) -> Stream:
+        """``[times]`` of the element of a stream ``[1]``."""
+        return x.repeat(times).flatten(0, 1)
