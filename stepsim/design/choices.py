@@ -198,3 +198,8 @@ class Choices(SearchedChoices):
             for name, field in fields_of(type(self)).items()
             if name not in without and (value := getattr(self, name)) is not None
         }
+
+
+def group_param(otherwise: str) -> Param:
+    """The parameter ``group`` of workloads whose programs are those of several groups."""
+    return Param("number of the group to run, if there are several", otherwise=otherwise, least=0)

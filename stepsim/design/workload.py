@@ -11,13 +11,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import stepsim.design
-from stepsim.design.choices import Choices, SearchedChoices, Shrink
+from stepsim.design.choices import Choices, SearchedChoices, Shrink, group_param
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.models.blocks import block
+from stepsim.design.operators.models.sources import element_types
 from stepsim.design.passes.memory.placement import place_in_memory
 from stepsim.errors import CompileError
 from stepsim.machine import load_machine
-from stepsim.workloads import Built, Data, Param, ParameterError, Workload
+from stepsim.workloads import Built, Data, Param, ParameterError, Workload, fields_of
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -36,11 +37,7 @@ class CompiledWorkload(Workload, SearchedChoices):
     shrink: Shrink = False
     """Off, as a search compares designs; only the final one is worth the extra runs."""
 
-    group: Annotated[
-        int | None,
-        Param("number of the group to run, if there are several",
-              otherwise="all, one after another", least=0),
-    ] = None  # fmt: skip
+    group: Annotated[int | None, group_param("all, one after another")] = None
 
     def operators(self, machine: Machine) -> OperatorGraph:
         """The graph to compile.
@@ -121,17 +118,12 @@ class CompiledModel(CompiledWorkload):
             yield "model", str(error)
 
     def operators(self, machine: Machine) -> OperatorGraph:
-        sizes: dict[str, Any] = {
-            "phase": self.phase, "tokens": self.sequence, "context": self.context,
-            "batch": self.batch, "hidden": self.hidden, "inner": self.inner, "heads": self.heads,
-            "kv_heads": self.kv_heads, "head_dim": self.head_dim,
-        }  # fmt: skip
-        device = machine.device
-        if device is not None:
-            sizes |= {"dtype": device.activation_dtype, "weight_dtype": device.weight_dtype}
-        return _block(self.model, tuple(sizes.items()))
+        sizes = {name: getattr(self, name) for name in _SIZES}
+        sizes["tokens"] = sizes.pop("sequence")
+        return _block(**sizes, **element_types(machine))
 
 
-@lru_cache(8)
-def _block(model: str, sizes: tuple[tuple[str, Any], ...]) -> OperatorGraph:
-    return block(model, **dict(sizes))
+_SIZES = [name for name in fields_of(CompiledModel) if name not in fields_of(CompiledWorkload)]
+"""Parameters that are arguments of `block`, which calls ``sequence`` tokens."""
+
+_block = lru_cache(8)(block)

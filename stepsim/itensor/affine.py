@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import SupportsIndex
+from numbers import Integral
 
 from stepsim.errors import ITensorError
+from stepsim.shown import shown
+from stepsim.typed import typed, typed_fields
+
+_LARGEST = 1 << 62
+"""Of a size or a coefficient; offsets are of 64 bits."""
 
 Position = str | int | Mapping[str, int]
 """A position along one data dim: a loop's name or an expression such as ``"2*i + k + 3"``, a
@@ -18,6 +23,7 @@ _TERM = re.compile(
 )
 
 
+@typed_fields
 @dataclass(frozen=True)
 class AffineMap:
     """``results[i] = (coefficients, constant)``: the offset along data dim ``i``.
@@ -61,8 +67,19 @@ class AffineMap:
         symbols = f"[{','.join(f's{i}' for i in range(self.num_symbols))}]" * bool(self.num_symbols)
         return f"({','.join(loops)}){symbols}->({','.join(self.offset_texts(loops))})"
 
+    @typed
     def offset_texts(self, loops: Sequence[str]) -> list[str]:
-        """The results written with the given names of loops."""
+        """The results written with the given names of loops.
+
+        Raises
+        ------
+        ITensorError
+            There are more or fewer names than loops.
+        """
+        if len(loops) != self.num_dims:
+            raise ITensorError(
+                f"the map has {self.num_dims} loops, found {len(loops)} names; name each of them"
+            )
         return [_sum(coefficients, const, loops) for coefficients, const in self.results]
 
 
@@ -74,12 +91,30 @@ def integers(what: str, values: Iterable[object]) -> tuple[int, ...]:
     ITensorError
         A value is not an integer.
     """
-    found = []
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-            raise ITensorError(f"{what}: expected integers, found {value!r}")
-        found.append(value.__index__())
-    return tuple(found)
+    return tuple(_integer(what, value) for value in listed(what, values))
+
+
+def integers_or_none(what: str, values: Iterable[object]) -> None:
+    """Check a sequence whose integers are not all known."""
+    for value in listed(what, values):
+        if value is not None:
+            _integer(what, value)
+
+
+def listed(what: str, values: Iterable[object]) -> Iterable[object]:
+    """The values, if they are a list."""
+    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        raise ITensorError(f"{what}: expected a list of integers, found {shown(values)}")
+    return values
+
+
+def _integer(what: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ITensorError(f"{what}: expected integers, found {shown(value)}")
+    found = int(value)
+    if abs(found) > _LARGEST:
+        raise ITensorError(f"{what}: expected integers up to 2**62, found {shown(value)}")
+    return found
 
 
 def terms_of(position: Position) -> tuple[dict[str, int], int]:

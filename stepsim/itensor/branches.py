@@ -9,21 +9,26 @@ from stepsim.errors import ITensorError
 from stepsim.itensor.differences import difference
 from stepsim.itensor.itensor_type import ITensor
 from stepsim.itensor.normal_form import Loop, NormalForm, normal_form
+from stepsim.typed import typed
+
+_MOST_COPIES = 1_000_000
 
 
+@typed
 def fork(it: ITensor, copies: int) -> tuple[ITensor, ...]:
     """The stream for each of its readers, as every stream has one reader.
 
     Raises
     ------
     ITensorError
-        The number of copies is below 1.
+        The number of copies is below 1, or more than a million.
     """
-    if copies < 1:
-        raise ITensorError(f"fork {it}: {copies} copies, expected at least 1")
+    if not 1 <= copies <= _MOST_COPIES:
+        raise ITensorError(f"fork {it}: {copies} copies, expected 1 to {_MOST_COPIES:,}")
     return (it,) * copies
 
 
+@typed
 def join(parts: Sequence[ITensor], axis: int) -> ITensor:
     """Take a token of each stream in turn; the parts are adjacent along a data dim.
 
@@ -35,6 +40,7 @@ def join(parts: Sequence[ITensor], axis: int) -> ITensor:
     return concat(parts, axis, loop=len(parts[0].loops) if parts else 0)
 
 
+@typed
 def concat(parts: Sequence[ITensor], axis: int, loop: int = 0) -> ITensor:
     """One stream of parts that are adjacent along a data dim.
 
@@ -77,6 +83,7 @@ def concat(parts: Sequence[ITensor], axis: int, loop: int = 0) -> ITensor:
     )
 
 
+@typed
 def chunk(it: ITensor, parts: int, axis: int) -> tuple[ITensor, ...]:
     """The streams of equal parts along a data dim, with the order of tokens preserved.
 

@@ -16,6 +16,8 @@ from stepsim.itensor.itensor_type import ITensor
 from stepsim.itensor.loop_text import by, converter_nest
 from stepsim.itensor.matching import matches
 from stepsim.itensor.normal_form import Loop
+from stepsim.shown import shown
+from stepsim.typed import typed
 
 Repeats = Literal["reject", "anew"]
 """Meaning of a source that sends tokens again: an error, or a new value each time."""
@@ -59,10 +61,10 @@ class Converter:
     buffers: Literal[1, 2] = 2
 
     def __post_init__(self) -> None:
-        if self.buffers not in (1, 2):
+        if not (isinstance(self.buffers, int) and self.buffers in (1, 2)):
             raise ITensorError(
                 f"a converter from {self.src} to {self.dst} has 1 or 2 buffers, found "
-                f"{self.buffers}; use 2 to fill one while the other is drained"
+                f"{shown(self.buffers)}; use 2 to fill one while the other is drained"
             )
 
     @property
@@ -93,6 +95,7 @@ class Converter:
         return converter_nest(self)
 
 
+@typed
 def converter(src: ITensor, dst: ITensor, *, repeats: Repeats = "reject") -> Converter:
     """The converter with the smallest chunk of equal size for every iteration of the shared loops.
 
@@ -121,7 +124,7 @@ def converter(src: ITensor, dst: ITensor, *, repeats: Repeats = "reject") -> Con
     (b), (c) of Fig. 5; it is kept as :func:`stepsim.itensor.printed`.
     """
     if repeats not in get_args(Repeats):
-        raise ITensorError(f"converter: repeats is {repeats!r}, expected 'reject' or 'anew'")
+        raise ITensorError(f"converter: repeats is {shown(repeats)}, expected 'reject' or 'anew'")
     require_one_tensor(src, dst)
     if matches(src, dst):
         return Converter(src, dst, "fifo", src.element, src.normal_form().loops, (), ())
@@ -147,6 +150,7 @@ def converter(src: ITensor, dst: ITensor, *, repeats: Repeats = "reject") -> Con
     )
 
 
+@typed
 def loop_prefix(src: ITensor, dst: ITensor) -> tuple[int, ...] | None:
     """The chunk by the rule of shared loop prefixes; None if it does not apply.
 
@@ -253,7 +257,7 @@ def _sent_again(src: ITensor, dst: ITensor, repeats: Repeats) -> str:
     if repeats == "reject":
         return text + (
             "If these are partial results, accumulate them in the kernel and send the last pass; "
-            "if every repeat is a new tensor, say repeats='anew'"
+            "if every repeat is a new tensor, give repeats='anew'"
         )
     return text + (
         "Where every repeat is a new tensor, the target has to read it in loops that it shares "

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from stepsim.errors import ITensorError
 from stepsim.itensor.converters import require_one_tensor
 from stepsim.itensor.itensor_type import ITensor
+from stepsim.typed import typed
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -53,6 +54,7 @@ class CutPoints:
         )
 
 
+@typed
 def cut_points(src: ITensor, dst: ITensor) -> CutPoints:
     """Enumerate the cut points of two streams.
 
@@ -74,16 +76,19 @@ def cut_points(src: ITensor, dst: ITensor) -> CutPoints:
     )
 
 
+@typed
 def min_cells(src: ITensor, dst: ITensor) -> int:
     """See :attr:`CutPoints.min_cells`; raises as :func:`cut_points`."""
     return cut_points(src, dst).min_cells
 
 
+@typed
 def min_uniform_cells(src: ITensor, dst: ITensor) -> int:
     """See :attr:`CutPoints.min_uniform_cells`; raises as :func:`cut_points`."""
     return cut_points(src, dst).min_uniform_cells
 
 
+@typed
 def live_lower_bound(src: ITensor, dst: ITensor) -> int:
     """Elements that any buffer must hold at some time: sent, but not yet read.
 

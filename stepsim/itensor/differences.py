@@ -10,6 +10,7 @@ from stepsim.itensor.itensor_type import ITensor
 from stepsim.itensor.loop_text import by
 from stepsim.itensor.matching import first_difference, matches
 from stepsim.itensor.reshapes import reassociate
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Difference:
         return tuple(found)
 
 
+@typed
 def difference(src: ITensor, dst: ITensor) -> Difference | None:
     """The first token in which two streams differ, found without enumeration; None if they match.
 
@@ -89,6 +91,7 @@ def difference(src: ITensor, dst: ITensor) -> Difference | None:
     return Difference(src, dst, token, *(_offset(it, token) for it in (src, dst)))
 
 
+@typed
 def cast(it: ITensor, to: ITensor) -> ITensor:
     """The stream as another type with the same tokens; no data moves.
 

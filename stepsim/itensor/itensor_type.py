@@ -13,11 +13,13 @@ import numpy.typing as npt
 
 from stepsim.dtypes import dtype_of, packed_bytes
 from stepsim.errors import DTypeError, ITensorError
-from stepsim.itensor.affine import AffineMap, integers
+from stepsim.itensor.affine import AffineMap, integers, integers_or_none
 from stepsim.itensor.cells import CellSets
 from stepsim.itensor.loop_text import by, loop_nest
 from stepsim.itensor.normal_form import Loop, NormalForm, normal_form, written
 from stepsim.itensor.rules import Violation, violations
+from stepsim.shown import shown
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from typing import Self
@@ -65,7 +67,11 @@ class ITensor:
     depth: int = 1
 
     def __post_init__(self) -> None:
-        broken = self.violations(self.element, self.trips, self.steps, self.map, self.depth)
+        for name in ("element", "trips", "steps"):
+            integers_or_none(name, getattr(self, name))
+        if not isinstance(self.map, AffineMap):
+            raise ITensorError(f"map: expected an AffineMap, found {shown(self.map)}")
+        broken = violations(self.element, self.trips, self.steps, self.map, self.depth)
         if broken:
             raise ITensorError(
                 f"not a stream type: {_text(self)}\n"
@@ -79,6 +85,7 @@ class ITensor:
             raise ITensorError(f"stream {_text(self)}: {error}") from None
 
     @staticmethod
+    @typed
     def violations(
         element: Sequence[int | None],
         trips: Sequence[int],
@@ -91,6 +98,7 @@ class ITensor:
         return violations(element, trips, steps, map, depth)
 
     @classmethod
+    @typed
     def of_loops(
         cls,
         shape: Sequence[int],
@@ -136,6 +144,7 @@ class ITensor:
         return made
 
     @classmethod
+    @typed
     def of_normal_form(cls, form: NormalForm, dtype: str, depth: int = 1) -> Self:
         """The stream with these loops, written with as few coefficients as possible."""
         trips, steps, nest = written(form)
@@ -178,6 +187,7 @@ class ITensor:
         """Bits of a token: the width of the FIFO."""
         return self.token_cells * dtype_of(self.dtype).bits
 
+    @typed
     def bytes_of(self, cells: int) -> int:
         """Bytes of this many elements, packed and rounded up."""
         return packed_bytes(cells, dtype_of(self.dtype).bits)
@@ -234,6 +244,7 @@ class ITensor:
             found = (found[:, None, :] + moves[None, :, :]).reshape(tokens, self.rank)
         return found
 
+    @typed
     def offset_of(self, token: int) -> tuple[int, ...]:
         """Offset of one token, by its number, without enumerating others.
 
@@ -302,4 +313,4 @@ def _text(it: ITensor) -> str:
     """``itensor<4x2xf32, [4,2]*[2,4], (d0,d1)->(d1,d0)>``."""
     element = "".join(f"{'?' if size is None else size}x" for size in it.element)
     trips, steps = (",".join(str(n) for n in sizes) for sizes in (it.trips, it.steps))
-    return f"itensor<{element}{it.dtype}, [{trips}]*[{steps}], {it.map}>"
+    return f"itensor<{element}{shown(it.dtype, str)}, [{trips}]*[{steps}], {it.map}>"

@@ -14,6 +14,7 @@ from stepsim.itensor.differences import difference
 from stepsim.itensor.itensor_type import ITensor
 from stepsim.itensor.loop_text import by
 from stepsim.itensor.normal_form import Loop, NormalForm
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Folded:
         return self.fifo_bytes + self.buffer_bytes
 
 
+@typed
 def fold(src: ITensor, dst: ITensor) -> Folded:
     """Merge the local buffers at both ends of a FIFO.
 
@@ -53,6 +55,7 @@ def fold(src: ITensor, dst: ITensor) -> Folded:
     return Folded(src, src.depth * token, token)
 
 
+@typed
 def vectorize(it: ITensor, vector: Sequence[int]) -> ITensor:
     """Send every token as vectors, row-major: the FIFO becomes narrower, with more tokens.
 
@@ -97,6 +100,7 @@ def vectorize(it: ITensor, vector: Sequence[int]) -> ITensor:
     )
 
 
+@typed
 def pack(it: ITensor) -> ITensor:
     """The stream over its tensor stored tile by tile, so that every token is one burst.
 
@@ -162,6 +166,7 @@ class Widened:
         return self.itensor.token_bits / (self.words_per_token * self.port_bits)
 
 
+@typed
 def widen(it: ITensor, port_bits: int = 512) -> Widened:
     """Move the tokens of a stream in words of a memory port.
 

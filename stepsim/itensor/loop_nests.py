@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from stepsim.errors import ITensorError, did_you_mean
 from stepsim.itensor.affine import AffineMap, Position, terms_of
 from stepsim.itensor.itensor_type import ITensor
+from stepsim.typed import typed
 
 
+@typed
 def infer(
     loops: Sequence[tuple[str, int, int]],
     offsets: Sequence[Position],
@@ -54,7 +56,7 @@ def infer(
         for name in terms:
             if name not in names:
                 raise ITensorError(
-                    f"offset {position!r} along data dim {i}: {name!r} is no loop of "
+                    f"offset {position!r} along data dim {i}: {name!r} is not a loop of "
                     f"{', '.join(names) or 'none'}{did_you_mean(name, names)}"
                 )
         results.append((tuple(terms.get(name, 0) for name in names), const))

@@ -6,8 +6,10 @@ import math
 
 from stepsim.itensor.itensor_type import ITensor
 from stepsim.itensor.normal_form import NormalForm
+from stepsim.typed import typed
 
 
+@typed
 def matches(src: ITensor, dst: ITensor) -> bool:
     """Whether a FIFO alone can join the two: equal sequences of tokens of one scalar type.
 

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from stepsim.itensor.itensor_type import ITensor
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,13 @@ class PrintedChunk:
         return math.prod(self.chunk)
 
 
+@typed
 def printed(src: ITensor, dst: ITensor) -> PrintedChunk:
     """Algorithm 1 as printed: stops at the first data dim that is driven differently."""
     return _scan(src, dst, constants=False)
 
 
+@typed
 def printed_with_constants(src: ITensor, dst: ITensor) -> PrintedChunk:
     """Algorithm 1 with the branch missing in its listing: equal constant offsets do not stop it."""
     return _scan(src, dst, constants=True)

@@ -10,8 +10,10 @@ from stepsim.itensor.affine import integers
 from stepsim.itensor.itensor_type import ITensor
 from stepsim.itensor.loop_text import by
 from stepsim.itensor.normal_form import Loop, NormalForm, normal_form
+from stepsim.typed import typed
 
 
+@typed
 def reassociate(it: ITensor, shape: Sequence[int]) -> ITensor:
     """The stream over a tensor of another shape with the same elements in row-major order.
 

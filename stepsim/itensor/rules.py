@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 from stepsim.itensor.affine import AffineMap
+from stepsim.shown import shown
 
 RULES = (
     "symbols",
@@ -86,7 +87,7 @@ def violations(
             broken(rule, f"{what} {_listed(small)}, expected at least 1{hint}")
     given: object = depth
     if isinstance(given, bool) or not isinstance(given, Integral) or depth < 1:
-        broken("depth", f"FIFO depth {depth}, expected an integer, at least 1")
+        broken("depth", f"FIFO depth {shown(depth)}, expected an integer, at least 1")
     if not {v.rule for v in found} & {"trips_vs_dims", "steps_vs_trips", "nonpositive_trip"}:
         lowest = [
             const

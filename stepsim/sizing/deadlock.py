@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import combinations_with_replacement
 from math import comb
 from typing import Any, Final, Literal
@@ -68,18 +68,9 @@ class DeadlockFix:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields except the diagnosis, as plain values for JSON."""
-        return {
-            "status": self.status,
-            "depths": dict(self.depths),
-            "added": self.added,
-            "is_least": self.is_least,
-            "cycles": self.cycles,
-            "full_speed": dict(self.full_speed),
-            "full_speed_is_minimal": self.full_speed_is_minimal,
-            "unbounded_cycles": self.unbounded_cycles,
-            "reason": self.reason,
-            "runs": self.runs,
-        }
+        names = [one.name for one in fields(self) if one.name not in ("program", "diagnosis")]
+        found = {name: getattr(self, name) for name in names}
+        return {**found, "depths": dict(self.depths), "full_speed": dict(self.full_speed)}
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -209,8 +200,9 @@ def _found(runs: DeadlockRuns, name: str, first: ImageRun, by_arrival: bool) -> 
     runs.spend(1)
     depths = _deeper(runs, firsts, search.best)
     added = sum(depth - runs.depths[one] for one, depth in depths.items())
+    (cycles,) = search.trials.trial(search.best).cycles
     fix = DeadlockFix(
-        name, "fixed", first.diagnosis, depths, added, least, runs.cycles(depths),
+        name, "fixed", first.diagnosis, depths, added, least, cycles,
         unbounded_cycles=free.totals.cycles, reason=reason,
     )  # fmt: skip
     fast, minimal = _full_speed(runs, free, depths)

@@ -103,12 +103,6 @@ class DeadlockRuns:
         self._ended(done.totals.status)
         return done
 
-    def cycles(self, depths: Mapping[str, int]) -> int:
-        """Length of the run with the depths found, by running the changed program."""
-        self.made += 1
-        done = self._prepared.changed(fifo_depths=depths)
-        return done.execute(self._indices, limits=self._limits).totals.cycles
-
     def search(self, names: Sequence[str], free: ImageRun, max_cycles: int | None = None) -> Search:
         """The search for the fewest added slots.
 

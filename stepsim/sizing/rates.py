@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from stepsim.errors import CompileError
 from stepsim.sizing.recorded import slots_needed
 from stepsim.sizing.timetable import Timetable
+from stepsim.typed import typed, typed_fields
 
 Equalization = Literal["normal", "effective", "conservative"]
 """Which intervals kernels are assumed to run at.
@@ -82,6 +83,7 @@ class Fifo:
     bits: int = 1
 
 
+@typed_fields
 @dataclass(frozen=True)
 class FifoNetwork:
     """Kernels, numbered in topological order, and the FIFOs between them.
@@ -126,6 +128,7 @@ class FifoNetwork:
                     "same whole number of tokens"
                 )
 
+    @typed
     def title(self, kernel: int) -> str:
         """Name of a kernel, else its number."""
         name = self.kernels[kernel].name if kernel < len(self.kernels) else ""
@@ -315,6 +318,7 @@ def depths_of_delays(
     )
 
 
+@typed
 def planned_depths(
     network: FifoNetwork, equalization: Equalization = "effective"
 ) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from stepsim.results import ENDED, schema
 from stepsim.simulation import Prepared, machine_hash, write_depths
 from stepsim.sizing.program_runs import ProgramRuns, checked_slowdown
 from stepsim.sizing.search import Found
+from stepsim.typed import typed
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
+pa: Any = deferred("pyarrow")
 
 SLOWDOWNS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, math.inf)
 """Slowdowns of the points of a Pareto curve; the last gives the least depths that run at all."""
@@ -186,6 +184,7 @@ class FifoSizes:
         )
         return pa.Table.from_pylist(rows, schema=form)
 
+    @typed
     def save(self, path: str | PathLike[str]) -> None:
         """Write the depths as YAML, for ``fifo_depth=`` of :func:`simulate` and ``--fifo-depth``.
 

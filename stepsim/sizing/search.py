@@ -247,10 +247,15 @@ class Search:
             self.best = depths
         return enough
 
-    def _bisected(self, depths: Depths, fifos: Sequence[int], low: int, high: int) -> int:
-        """The least common bound from ``low`` on the depths of some FIFOs; ``high`` is enough."""
-        while low < high:
-            middle = (low + high) // 2
+    def _bisected(
+        self, depths: Depths, fifos: Sequence[int], low: int, high: int, rough: float = 0
+    ) -> int:
+        """The least common bound from ``low`` on the depths of some FIFOs; ``high`` is enough.
+
+        With ``rough``, up to so many times the least, and by ratios, as most are small.
+        """
+        while low < high and high > rough * low:
+            middle = math.isqrt(low * high) if rough else (low + high) // 2
             if self._enough(self._bounded(depths, fifos, middle)):
                 high = middle
             else:
@@ -302,20 +307,8 @@ class Search:
             return smaller
         if len(groups) == 1:
             low, high = int(floors[fifos].min()) + 1, int(depths[fifos].max())
-            bound = self._roughly(depths, fifos, low, high, rough)
+            bound = self._bisected(depths, fifos, low, high, rough)
             return self._bounded(depths, fifos, bound)
         half = len(groups) // 2
         depths = self._in_parts(depths, floors, groups[:half], rough)
         return self._in_parts(depths, floors, groups[half:], rough)
-
-    def _roughly(
-        self, depths: Depths, fifos: Sequence[int], low: int, high: int, rough: float
-    ) -> int:
-        """As `_bisected`, up to ``rough`` times the least; by ratios, as most are small."""
-        while low < high and high > rough * low:
-            middle = math.isqrt(low * high)
-            if self._enough(self._bounded(depths, fifos, middle)):
-                high = middle
-            else:
-                low = middle + 1
-        return high

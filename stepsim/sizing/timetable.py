@@ -10,18 +10,15 @@ stretch (`stepsim.sizing.recorded`), or zero for units that only have rates and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.deferred import deferred
 
-if TYPE_CHECKING:
-    from scipy import optimize, sparse
-else:
-    optimize = deferred("scipy.optimize")
-    sparse = deferred("scipy.sparse")
+optimize: Any = deferred("scipy.optimize")
+sparse: Any = deferred("scipy.sparse")
 
 Row: TypeAlias = tuple[Sequence[int], Sequence[float], float]
 """Columns, their coefficients, and the upper bound of the sum."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def test_offsets_that_are_no_sums_are_refused(text: str) -> None:
 
 
 def test_offsets_name_loops() -> None:
-    with pytest.raises(ITensorError, match="'row' is no loop of rows, k; did you mean 'rows'"):
+    with pytest.raises(ITensorError, match="'row' is not a loop of rows, k; did you mean 'rows'"):
         infer([("rows", 2, 1), ("k", 2, 1)], ["row"], (1,), "i8")
     with pytest.raises(ITensorError, match="every loop needs a name of its own"):
         infer([("k", 2, 1), ("k", 2, 1)], ["k"], (1,), "i8")
@@ -178,8 +179,9 @@ def test_a_token_that_is_not_sent_has_no_offset() -> None:
 
 @pytest.mark.parametrize("depth", [0, 2.5, True])
 def test_depths_are_whole_numbers(depth: Any) -> None:
+    it = ITensor.of_loops((4,), [(0, 2, 2)], (2,), "i8")
     with pytest.raises(ITensorError, match=f"FIFO depth {depth}, expected an integer, at least 1"):
-        ITensor.of_loops((4,), [(0, 2, 2)], (2,), "i8", depth)
+        replace(it, depth=depth)
 
 
 def test_repeats_are_of_two_kinds() -> None:

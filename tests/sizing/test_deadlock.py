@@ -14,6 +14,7 @@ from hypothesis import given
 
 import stepsim as st
 from stepsim.errors import ArgError
+from stepsim.simulation import Prepared
 from stepsim.sizing import deadlock_runs
 from stepsim.sizing.deadlock import fix_deadlock
 from tests.property_profile import profile
@@ -257,7 +258,7 @@ def test_a_search_that_ends_early_says_so() -> None:
     assert "not proved to be the least (max_runs, 60 runs, are used up)" in str(fix)
     again = prepared.changed(fifo_depths=fix.depths).run()
     assert (again.status, again.cycles) == ("ok", fix.cycles)
-    assert fix.runs <= 61  # the last one confirms the fix
+    assert fix.runs == 60
     none = fix_deadlock(prepared, max_runs=3)
     assert (none.status, dict(none.depths)) == ("not found", {})
     assert "no fix found in 3 runs" in str(none)
@@ -273,6 +274,25 @@ def test_a_search_that_ends_early_says_so() -> None:
         "not found",
         "undecided: a run with other depths reached a limit; raise it",
     )
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 20, 21, 45])
+def test_no_more_runs_are_made_than_allowed(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    batch, single = deadlock_runs.run_depths, Prepared.execute
+
+    def counted_batch(image: Any, rows: Any, **options: Any) -> Any:
+        made.append(len(rows))
+        return batch(image, rows, **options)
+
+    def counted_run(*arguments: Any, **options: Any) -> Any:
+        made.append(1)
+        return single(*arguments, **options)
+
+    monkeypatch.setattr(deadlock_runs, "run_depths", counted_batch)
+    monkeypatch.setattr(Prepared, "execute", counted_run)
+    fix = fix_deadlock(exchanged(1, 40), max_runs=most)
+    assert fix.runs == sum(made) <= most
 
 
 @pytest.mark.parametrize("build", [starved, starved_behind_a_rejoin])

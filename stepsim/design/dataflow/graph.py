@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from stepsim.design.dataflow.buffer_walks import planned
 from stepsim.design.operators.graph import Op, OperatorGraph
-from stepsim.errors import CompileError
+from stepsim.errors import CompileError, did_you_mean
 from stepsim.itensor import Converter, ITensor
+from stepsim.shown import shown
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from typing import Self
@@ -266,12 +269,8 @@ class Dma:
     @property
     def rounds(self) -> int:
         """Repetitions of the walk: iterations of the outer revisit loops."""
-        turns = 1
-        for loop in self.walk.normal_form().loops:
-            if not loop.is_revisit:
-                break
-            turns *= loop.trip
-        return turns
+        loops = self.walk.normal_form().loops
+        return prod(loop.trip for loop in takewhile(lambda loop: loop.is_revisit, loops))
 
     @property
     def tiles(self) -> int:
@@ -282,6 +281,11 @@ class Dma:
     def bytes(self) -> int:
         """Bytes of tile buffer (two bursts of tiles) and converter."""
         return self.walk.bytes_of(2 * self.burst * self.walk.token_cells) + self.converter_bytes
+
+    @property
+    def token_bits(self) -> int:
+        """Bits of a token in the FIFOs to its ports."""
+        return self.converter.dst.token_bits if self.converter else self.walk.token_bits
 
     @property
     def converter_bytes(self) -> int:
@@ -326,13 +330,23 @@ class DataflowGraph:
     def _by_name(self) -> dict[str, Kernel]:
         return {kernel.name: kernel for kernel in self.kernels}
 
+    @typed
     def kernel(self, name: str) -> Kernel:
-        """The kernel of a name; KeyError when there is none."""
-        return self._by_name[name]
+        """The kernel of a name; CompileError if no kernel has it."""
+        found = self._by_name.get(name)
+        if found is None:
+            near = did_you_mean(name, self._by_name)
+            raise CompileError(f"{self.name} has no kernel {shown(name)}{near}")
+        return found
 
+    @typed
     def maker(self, tensor: str) -> Kernel:
-        """The kernel that makes a tensor; KeyError when none does."""
-        return self._by_name[self.operators.producers[tensor].name]
+        """The kernel that makes a tensor; CompileError when none does."""
+        producers = self.operators.producers
+        if tensor not in producers:
+            near = did_you_mean(tensor, producers)
+            raise CompileError(f"{self.name}: no kernel makes a tensor {shown(tensor)}{near}")
+        return self._by_name[producers[tensor].name]
 
     @property
     def groups(self) -> tuple[tuple[Kernel, ...], ...]:
@@ -342,6 +356,7 @@ class DataflowGraph:
             found.setdefault(kernel.group, []).append(kernel)
         return tuple(tuple(found[group]) for group in sorted(found))
 
+    @typed
     def on_chip(self, edge: Edge) -> bool:
         """Whether both ends are in one group."""
         return self.kernel(edge.producer).group == self.kernel(edge.consumer).group
@@ -351,6 +366,14 @@ class DataflowGraph:
         """Edges within a group."""
         return tuple(edge for edge in self.edges if self.on_chip(edge))
 
+    def edges_in(self, group: int) -> list[Edge]:
+        """Edges within one group."""
+        return [edge for edge in self.inner_edges if self.kernel(edge.producer).group == group]
+
+    def dmas_of(self, group: int, direction: Literal["load", "store"]) -> list[Dma]:
+        """Loads or stores of one group."""
+        return [one for one in self.dmas if (one.group, one.direction) == (group, direction)]
+
     @property
     def converter_bytes(self) -> int:
         """Bytes of all converters between kernels; edges that share one count once."""
@@ -358,7 +381,7 @@ class DataflowGraph:
 
     def converter_bytes_of(self, group: int) -> int:
         """Bytes of the converters of one group."""
-        return _once(e for e in self.inner_edges if self.kernel(e.producer).group == group)
+        return _once(self.edges_in(group))
 
     @property
     def traffic(self) -> int:
@@ -401,8 +424,7 @@ def _text(graph: DataflowGraph) -> str:
     for kernels in groups:
         number = kernels[0].group
         lines.append(f"group {number}:")
-        dmas = [dma for dma in graph.dmas if dma.group == number]
-        lines += [_dma(dma) for dma in dmas if dma.direction == "load"]
+        lines += map(_dma, graph.dmas_of(number, "load"))
         for kernel in kernels:
             lines.append(_kernel(kernel))
             for slot, port in enumerate(kernel.inputs):
@@ -410,7 +432,7 @@ def _text(graph: DataflowGraph) -> str:
                 by = "off chip" if edge is None else _edge(edge)
                 lines.append(f"    in {slot} {port.tensor}: {port.itensor}, {by}")
             lines.append(f"    out  {kernel.output.tensor}: {kernel.output.itensor}")
-        lines += [_dma(dma) for dma in dmas if dma.direction == "store"]
+        lines += map(_dma, graph.dmas_of(number, "store"))
     return "\n".join(lines) + "\n"
 
 

@@ -8,10 +8,11 @@ after the last iteration of its reductions, so reduction loops are not in the ty
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import gcd
 
 from stepsim.design.dataflow.graph import DataflowGraph, Edge, Kernel, KernelLoop, Port, Window
-from stepsim.design.dataflow.routed_kernels import RoutedKernels, untyped_edge
+from stepsim.design.dataflow.routed_kernels import RoutedKernels, loops_of, untyped_edge
 from stepsim.design.dataflow.untyped import Untyped
 from stepsim.design.operators.graph import Op, Operand, OperatorGraph, Tensor
 from stepsim.design.operators.routed import ROUTED
@@ -19,8 +20,10 @@ from stepsim.design.operators.structured import concat_ends
 from stepsim.design.operators.types import points_of, tiled_axes
 from stepsim.errors import CompileError
 from stepsim.itensor import AffineMap, ITensor, converter
+from stepsim.typed import typed
 
 
+@typed
 def kernels_of(graph: OperatorGraph) -> DataflowGraph:
     """Make a kernel of every operator, each in its own group, and connect them by typed edges.
 
@@ -75,13 +78,8 @@ def _kernel(graph: OperatorGraph, op: Op, number: int, routed: RoutedKernels) ->
         raise CompileError(f"kernels_of: {op.title()} has no tiles; tile the graph first")
     if routed.makes(op):
         return routed.kernel(op, number)
-    kinds = {dim.name: dim.kind for dim in op.dims}
-    steps, sizes = op.tiling.tile, op.sizes
-    loops = tuple(
-        KernelLoop(dim, sizes[dim] // steps[dim], steps[dim], kinds[dim])
-        for dim in op.tiling.order
-        if sizes[dim] > steps[dim] and not (op.kind == "opaque" and kinds[dim] == "reduction")
-    )
+    whole = op.kind == "opaque"  # Its sums are within it.
+    loops = tuple(loop for loop in loops_of(op) if not (whole and loop.kind == "reduction"))
     inputs = tuple(
         _port(graph.tensors[operand.tensor], op, operand, *_part_read(op, slot, loops))
         for slot, operand in enumerate(op.inputs)
@@ -96,15 +94,13 @@ def _part_read(
 ) -> tuple[Sequence[KernelLoop], Mapping[str, int]]:
     """Loops in which an operand is read, and where dims start."""
     assert op.tiling is not None
-    steps = op.tiling.tile
     if op.kind == "opaque":  # All of each operand, once.
         own = op.inputs[slot].dims
-        trips = {dim: op.sizes[dim] // steps[dim] for dim in op.tiling.order if dim in own}
-        return [KernelLoop(d, n, steps[d], "reduction") for d, n in trips.items() if n > 1], {}
+        return [replace(loop, kind="reduction") for loop in loops_of(op) if loop.dim in own], {}
     if op.kind != "concat":
         return loops, {}
     along, start = op.attributes["dim"], op.attributes["offsets"][slot]
-    step = steps[along]
+    step = op.tiling.tile[along]
     trip = (concat_ends(op)[slot] - start) // step
     part = [
         KernelLoop(along, trip, step, "parallel") if loop.dim == along else loop for loop in loops

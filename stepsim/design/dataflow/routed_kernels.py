@@ -21,6 +21,18 @@ from stepsim.errors import CompileError, ITensorError
 from stepsim.itensor import AffineMap, ITensor
 
 
+def loops_of(op: Op) -> tuple[KernelLoop, ...]:
+    """Loops of a tiled operator that take several turns, outermost first."""
+    assert op.tiling is not None
+    steps, sizes = op.tiling.tile, op.sizes
+    kinds = {dim.name: dim.kind for dim in op.dims}
+    return tuple(
+        KernelLoop(dim, sizes[dim] // steps[dim], steps[dim], kinds[dim])
+        for dim in op.tiling.order
+        if sizes[dim] > steps[dim]
+    )
+
+
 def is_routed(kernel: Kernel) -> bool:
     """Whether the operator reads a routing, or rows that a routing chose."""
     return kernel.op.kind in ROUTED or isinstance(kernel.output.itensor, Untyped)
@@ -49,13 +61,7 @@ class RoutedKernels:
         if op.name in self.dims:
             loops, inputs, output = self._through(op, self.dims[op.name])
         else:
-            steps = op.tiling.tile
-            kinds = {dim.name: dim.kind for dim in op.dims}
-            loops = tuple(
-                KernelLoop(dim, op.sizes[dim] // steps[dim], steps[dim], kinds[dim])
-                for dim in op.tiling.order
-                if op.sizes[dim] > steps[dim]
-            )
+            loops = loops_of(op)
             first = self._tensor(op.inputs[0])
             table = self._tensor(op.inputs[1])
             columns = 1 if op.kind == "combine" else first.shape[1]
@@ -94,14 +100,9 @@ class RoutedKernels:
     def _through(self, op: Op, dim: str) -> tuple[tuple[KernelLoop, ...], tuple[Port, ...], Port]:
         """Loops and ports of an operator between dispatch and combination."""
         assert op.tiling is not None
-        tiling, sizes = op.tiling, op.sizes
-        turns = KernelLoop(dim, sizes[dim] // tiling.tile[dim], tiling.tile[dim], "parallel")
-        kinds = {d.name: d.kind for d in op.dims}
-        inner = tuple(
-            KernelLoop(d, sizes[d] // tiling.tile[d], tiling.tile[d], kinds[d])
-            for d in tiling.order
-            if d != dim and sizes[d] > tiling.tile[d]
-        )
+        tiling, step = op.tiling, op.tiling.tile[dim]
+        turns = KernelLoop(dim, op.sizes[dim] // step, step, "parallel")
+        inner = tuple(loop for loop in loops_of(op) if loop.dim != dim)
         moving = [loop.dim for loop in inner]
         around = tiling.order[: tiling.order.index(dim)]
         if set(around) & set(moving):

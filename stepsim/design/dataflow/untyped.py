@@ -63,11 +63,11 @@ class Untyped(ITensor):
         )
 
     def offsets(self) -> Any:
-        """Raise ITensorError, as there are none before a run."""
+        """Raise ITensorError: offsets are unknown before a run."""
         return self.normal_form()
 
     def offset_of(self, token: int) -> Any:
-        """Raise ITensorError, as there is none before a run."""
+        """Raise ITensorError: the offset is unknown before a run."""
         return self.normal_form()
 
     def __str__(self) -> str:

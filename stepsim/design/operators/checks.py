@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NoReturn, get_args
+from typing import TYPE_CHECKING, get_args
 
 from stepsim.arguments import is_whole
 from stepsim.design.operators.expressions import arguments_of, check_expression
@@ -36,15 +36,15 @@ def verify(graph: OperatorGraph) -> None:
         _check_op(graph, op)
         for operand in op.inputs:
             if operand.tensor not in ready:
-                _refuse(
-                    op, f"reads '{operand.tensor}' before an operator makes it",
+                op.refuse(
+                    f"reads '{operand.tensor}' before an operator makes it",
                     "list operators in an order in which they can run",
                 )  # fmt: skip
         made = graph.tensors[op.output.tensor]
         if made.role not in ("intermediate", "output"):
-            _refuse(op, f"writes '{made.name}', which is {_a(made.role)}", "write to another")
+            op.refuse(f"writes '{made.name}', which is {_a(made.role)}", "write to another")
         if made.name in ready:
-            _refuse(op, f"writes '{made.name}' a second time", "write to another tensor")
+            op.refuse(f"writes '{made.name}' a second time", "write to another tensor")
         ready.add(made.name)
     _check_use(graph, ready)
     check_routed(graph)
@@ -52,10 +52,6 @@ def verify(graph: OperatorGraph) -> None:
 
 def _a(role: str) -> str:
     return f"{'an' if role[0] in 'aeiou' else 'a'} {role}"
-
-
-def _refuse(op: Op, what: str, cure: str) -> NoReturn:
-    raise CompileError(f"{op.title()}: {what}; {cure}")
 
 
 def _check_tensors(graph: OperatorGraph) -> None:
@@ -94,12 +90,12 @@ def _check_use(graph: OperatorGraph, made: set[str]) -> None:
 def _check_op(graph: OperatorGraph, op: Op) -> None:
     names = [dim.name for dim in op.dims]
     if len(set(names)) != len(names):
-        _refuse(op, f"dims {', '.join(names)} are not distinct", "rename one")
+        op.refuse(f"dims {', '.join(names)} are not distinct", "rename one")
     for dim in op.dims:
         if dim.kind not in ("parallel", "reduction"):
-            _refuse(op, f"dim {dim.name} is '{dim.kind}'", "use parallel or reduction")
+            op.refuse(f"dim {dim.name} is '{dim.kind}'", "use parallel or reduction")
         if not (is_whole(dim.size) and dim.size >= 1):
-            _refuse(op, f"dim {dim.name} has size {dim.size}", "use an int from 1")
+            op.refuse(f"dim {dim.name} has size {dim.size}", "use an int from 1")
     for operand in (*op.inputs, op.output):
         if operand.tensor not in graph.tensors:
             near = did_you_mean(operand.tensor, graph.tensors)
@@ -122,16 +118,16 @@ def _check_generic(op: Op) -> None:
     assert op.body is not None
     unread = sorted(set(range(len(op.inputs))) - set(arguments_of(op.body)))
     if unread:
-        _refuse(op, f"the body does not use input {unread[0]}", "remove that input")
+        op.refuse(f"the body does not use input {unread[0]}", "remove that input")
     if op.combine is not None and op.combine not in COMBINES:
-        _refuse(op, f"combine is '{op.combine}'", "use sum, max or None")
+        op.refuse(f"combine is '{op.combine}'", "use sum, max or None")
     if (op.combine is None) != (not op.reductions):
-        _refuse(
-            op, f"combine is {op.combine} with reduction dims {op.reductions}",
+        op.refuse(
+            f"combine is {op.combine} with reduction dims {op.reductions}",
             "use combine with reduction dims, and only with them",
         )  # fmt: skip
     if op.attributes:
-        _refuse(op, f"a generic operator has attributes {dict(op.attributes)}", "remove them")
+        op.refuse(f"a generic operator has attributes {dict(op.attributes)}", "remove them")
 
 
 def _check_structured(op: Op) -> None:
@@ -140,20 +136,20 @@ def _check_structured(op: Op) -> None:
         raise CompileError(f"{op.title()}: unknown kind '{op.kind}'{near}")
     kind = STRUCTURED[op.kind]
     if op.body is not None or op.combine is not None:
-        _refuse(op, f"{op.kind} has a body or combine", "use those in generic operators only")
+        op.refuse(f"{op.kind} has a body or combine", "use those in generic operators only")
     if op.reductions and not kind.reduces:
-        _refuse(op, f"{op.kind} has reduction dims {op.reductions}", "make them parallel")
+        op.refuse(f"{op.kind} has reduction dims {op.reductions}", "make them parallel")
     expected = "some" if kind.inputs is None else kind.inputs
     if not op.inputs or (kind.inputs is not None and len(op.inputs) != kind.inputs):
-        _refuse(op, f"{op.kind} takes {expected} inputs, found {len(op.inputs)}", "give those")
+        op.refuse(f"{op.kind} takes {expected} inputs, found {len(op.inputs)}", "give those")
     if set(op.attributes) != set(kind.attributes):
-        _refuse(
-            op, f"{op.kind} has attributes {sorted(op.attributes)}",
+        op.refuse(
+            f"{op.kind} has attributes {sorted(op.attributes)}",
             f"give {', '.join(sorted(kind.attributes))}",
         )  # fmt: skip
     for name, (fits, words) in kind.attributes.items():
         if not fits(op, op.attributes[name]):
-            _refuse(op, f"{name} is {op.attributes[name]!r}", f"use {words}")
+            op.refuse(f"{name} is {op.attributes[name]!r}", f"use {words}")
 
 
 def _check_access(op: Op, operand: Operand, tensor: Tensor, slot: int) -> None:
@@ -166,8 +162,8 @@ def _check_access(op: Op, operand: Operand, tensor: Tensor, slot: int) -> None:
     for axis, (index, size) in enumerate(zip(operand.access, tensor.shape, strict=True)):
         if op.kind == "gather" and slot == 0 and axis == op.attributes["axis"]:
             if index.terms or index.offset:
-                _refuse(
-                    op, f"axis {axis} of {operand} is given", "leave it 0: the indices determine it"
+                op.refuse(
+                    f"axis {axis} of {operand} is given", "leave it 0: the indices determine it"
                 )
             continue
         low = high = index.offset
@@ -175,16 +171,16 @@ def _check_access(op: Op, operand: Operand, tensor: Tensor, slot: int) -> None:
             ends = (n * first[dim], n * (sizes[dim] - 1))
             low, high = low + min(ends), high + max(ends)
         if low < 0 or high >= size:
-            _refuse(
-                op, f"{operand} reads positions {low} to {high} of axis {axis}, which has {size}",
+            op.refuse(
+                f"{operand} reads positions {low} to {high} of axis {axis}, which has {size}",
                 "check dims, coefficients and offset",
             )  # fmt: skip
 
 
 def _check_shape(op: Op, operand: Operand, tensor: Tensor, sizes: dict[str, int]) -> None:
     if len(operand.access) != len(tensor.shape):
-        _refuse(
-            op, f"{operand} has {len(operand.access)} positions, {tensor} has "
+        op.refuse(
+            f"{operand} has {len(operand.access)} positions, {tensor} has "
             f"{len(tensor.shape)} axes", "give one position for each axis",
         )  # fmt: skip
     for index in operand.access:
@@ -194,7 +190,7 @@ def _check_shape(op: Op, operand: Operand, tensor: Tensor, sizes: dict[str, int]
                 near = did_you_mean(dim, sizes)
                 raise CompileError(f"{op.title()}: {operand} uses dim '{dim}'{near}")
             if n == 0 or dims.count(dim) > 1:
-                _refuse(op, f"{operand} has dim '{dim}' times 0 or twice", "sum its terms up")
+                op.refuse(f"{operand} has dim '{dim}' times 0 or twice", "sum its terms up")
 
 
 def _check_output(op: Op, tensor: Tensor) -> None:
@@ -203,14 +199,14 @@ def _check_output(op: Op, tensor: Tensor) -> None:
     parallel = {dim.name for dim in op.dims if dim.kind == "parallel"}
     used = [dim for index in op.output.access for dim, _ in index.terms]
     if set(used) != parallel or len(used) != len(parallel):
-        _refuse(
-            op, f"{op.output} must use each parallel dim once: {', '.join(sorted(parallel))}",
+        op.refuse(
+            f"{op.output} must use each parallel dim once: {', '.join(sorted(parallel))}",
             "make the others reduction dims",
         )  # fmt: skip
     for axis, (index, size) in enumerate(zip(op.output.access, tensor.shape, strict=True)):
         if index.offset or not _covers(index, op.sizes, size):
-            _refuse(
-                op, f"{op.output} does not write each of the {size} positions of axis {axis} once",
+            op.refuse(
+                f"{op.output} does not write each of the {size} positions of axis {axis} once",
                 "use coefficients 1, n, n*m, ... of dims of sizes n, m, ... and offset 0",
             )  # fmt: skip
 
@@ -231,10 +227,10 @@ def _check_tiling(op: Op) -> None:
         return
     tiling, sizes = op.tiling, op.sizes
     if sorted(tiling.order) != sorted(sizes):
-        _refuse(op, f"the order of loops is {tiling.order}", f"order {', '.join(sizes)}")
+        op.refuse(f"the order of loops is {tiling.order}", f"order {', '.join(sizes)}")
     for dim, step in tiling.tile.items():
         if dim not in sizes or not is_whole(step) or step < 1 or sizes[dim] % step:
-            _refuse(op, f"tile {step} of dim {dim}", f"use a divisor of the size {sizes.get(dim)}")
+            op.refuse(f"tile {step} of dim {dim}", f"use a divisor of the size {sizes.get(dim)}")
     most = op.iterations
     if not (is_whole(tiling.unroll) and 1 <= tiling.unroll <= most):
-        _refuse(op, f"unroll is {tiling.unroll}", f"use an int from 1 to {most}")
+        op.refuse(f"unroll is {tiling.unroll}", f"use an int from 1 to {most}")

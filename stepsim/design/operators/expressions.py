@@ -14,6 +14,7 @@ from typing import Any
 from stepsim.errors import CompileError, did_you_mean
 from stepsim.graph import Function
 from stepsim.graph.functions import elementwise
+from stepsim.shown import shown
 
 Expr = tuple[Any, ...]
 """``("arg", 0)``, ``("const", 1.0)`` or ``("add", left, right)``."""
@@ -54,15 +55,15 @@ def check_expression(body: object, inputs: int) -> None:
     CompileError : a function is unknown or has another number of operands, or an input is missing.
     """
     if not isinstance(body, tuple) or not body or not isinstance(body[0], str):
-        raise CompileError(f"expected a tuple that starts with a name, found {body!r}")
+        raise CompileError(f"expected a tuple that starts with a name, found {shown(body)}")
     head, *rest = body
     if head == "arg":
         if len(rest) != 1 or type(rest[0]) is not int or not 0 <= rest[0] < inputs:
-            raise CompileError(f"expected ('arg', i) with i below {inputs}, found {body!r}")
+            raise CompileError(f"expected ('arg', i) with i below {inputs}, found {shown(body)}")
         return
     if head == "const":
         if len(rest) != 1 or type(rest[0]) is not float or math.isnan(rest[0]):
-            raise CompileError(f"expected ('const', number) with a float, found {body!r}")
+            raise CompileError(f"expected ('const', number) with a float, found {shown(body)}")
         return
     arity = function_of(head).arity
     if len(rest) != arity:
@@ -117,7 +118,7 @@ def value_of(body: Expr, inputs: Sequence[Any], number: Callable[[float], Any]) 
 
 
 def products_of(body: Expr) -> tuple[float, tuple[int, ...]] | None:
-    """A constant and the inputs whose product the expression is, or None when it is none."""
+    """The constant and the inputs whose product the expression is; None if it is not a product."""
     if body[0] == "arg":
         return 1.0, (body[1],)
     if body[0] == "const":

@@ -17,7 +17,9 @@ from stepsim.design.operators.json_file import read, written
 from stepsim.design.operators.text import text_of
 from stepsim.design.operators.types import Dim, Index, Op, Operand, Role, Tensor, Tiling
 from stepsim.design.operators.values import evaluate
-from stepsim.errors import CompileError
+from stepsim.errors import CompileError, did_you_mean
+from stepsim.shown import shown
+from stepsim.typed import typed, typed_fields
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +38,7 @@ class Edge:
     slot: int
 
 
+@typed_fields
 @dataclass(frozen=True)
 class OperatorGraph:
     """Tensors and operators, in an order in which they can run.
@@ -101,9 +104,14 @@ class OperatorGraph:
             for op, slot in readers
         )
 
+    @typed
     def op(self, name: str) -> Op:
-        """The operator of a name; KeyError when there is none."""
-        return self._by_name[name]
+        """The operator of a name; CompileError if no operator has it."""
+        found = self._by_name.get(name)
+        if found is None:
+            near = did_you_mean(name, self._by_name)
+            raise CompileError(f"{self.name} has no operator {shown(name)}{near}")
+        return found
 
     @cached_property
     def _by_name(self) -> dict[str, Op]:
@@ -129,6 +137,7 @@ class OperatorGraph:
         """Bytes of all tensors that are neither read from nor written to off-chip memory."""
         return sum(tensor.bytes for tensor in self.with_role("intermediate"))
 
+    @typed
     def evaluate(
         self, values: Mapping[str, Any], dtype: Any = "float32"
     ) -> dict[str, NDArray[np.floating[Any]]]:
@@ -144,12 +153,13 @@ class OperatorGraph:
         return written(self)
 
     @classmethod
+    @typed
     def from_json(cls, text: str, where: str = "operator graph") -> OperatorGraph:
         """The graph that :meth:`to_json` wrote; CompileError names the line of what is wrong."""
         return read(text, where, cls)
 
     def replaced(self, **changes: Any) -> OperatorGraph:
-        """The same graph with other fields, verified anew."""
+        """The same graph with other fields, verified again."""
         return replace(self, **changes)
 
     def __str__(self) -> str:

@@ -94,7 +94,7 @@ def read(text: str, where: str, make: type[OperatorGraph]) -> OperatorGraph:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise CompileError(
             f"{where}: {place} is not written as OperatorGraph.to_json does "
-            f"({type(error).__name__}: {error}); write the file anew"
+            f"({type(error).__name__}: {error}); write the file again"
         ) from None
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from stepsim.errors import CompileError
 
@@ -124,13 +124,13 @@ class _Rows:
             rows = self.found.get(name)
             if rows is None or (rows.routing, rows.expert) != (routing_of(op), expert):
                 has = "all its rows" if rows is None else str(rows)
-                _refuse(
-                    op, f"operand {slot}, '{name}', has {has}, expected rows of expert {expert} by "
+                op.refuse(
+                    f"operand {slot}, '{name}', has {has}, expected rows of expert {expert} by "
                     f"'{routing_of(op)}'", "give the results of the experts in their order",
                 )  # fmt: skip
         for operand in (op.inputs[0], op.inputs[1]):
             if operand.tensor in self.found:
-                _refuse(op, f"'{operand.tensor}' has {self.found[operand.tensor]}",
+                op.refuse(f"'{operand.tensor}' has {self.found[operand.tensor]}",
                         "give a tensor with all rows")  # fmt: skip
 
     def _through(self, op: Op) -> None:
@@ -140,31 +140,29 @@ class _Rows:
             return
         if op.kind != "generic":
             name = read[0][0].tensor
-            _refuse(
-                op, f"{op.kind} reads '{name}', which has {self.found[name]}",
+            op.refuse(
+                f"{op.kind} reads '{name}', which has {self.found[name]}",
                 "only generic operators and combine do",
             )  # fmt: skip
         rows, dim = read[0][1]
         for operand, other in read[1:]:
             if other != (rows, dim):
-                _refuse(
-                    op, f"'{read[0][0].tensor}' has {rows} along {dim}, '{operand.tensor}' has "
+                op.refuse(
+                    f"'{read[0][0].tensor}' has {rows} along {dim}, '{operand.tensor}' has "
                     f"{other[0]} along {other[1]}", "compute with rows of one expert at a time",
                 )  # fmt: skip
         for operand in op.inputs:
             if operand.tensor not in self.found and dim in operand.dims:
-                _refuse(
-                    op, f"'{operand.tensor}' has all its rows, but is read along {dim}, which runs "
+                op.refuse(
+                    f"'{operand.tensor}' has all its rows, but is read along {dim}, which runs "
                     f"over {rows}", "dispatch it by the same routing",
                 )  # fmt: skip
         axes = [axis for axis, index in enumerate(op.output.access) if index.coefficient(dim)]
         if len(axes) != 1 or op.output.access[axes[0]].dim != dim:
-            _refuse(
-                op, f"{op.output} merges or adds up {rows}", "keep rows in an axis of their own"
-            )
+            op.refuse(f"{op.output} merges or adds up {rows}", "keep rows in an axis of their own")
         if len(op.output.access) < 2:
-            _refuse(
-                op, f"{op.output} is a number for each of {rows}, found no columns",
+            op.refuse(
+                f"{op.output} is a number for each of {rows}, found no columns",
                 "reduce rows before dispatch or after combine",
             )  # fmt: skip
         self.dims[op.name] = dim
@@ -175,20 +173,16 @@ class _Rows:
         rows = self.found[operand.tensor]
         dim = operand.access[rows.axis].dim
         if dim is None or op.sizes[dim] != rows.most:
-            _refuse(
-                op, f"{operand} does not read {rows} from the first to the last along one dim",
+            op.refuse(
+                f"{operand} does not read {rows} from the first to the last along one dim",
                 "do not slice, merge or split the axis of routed rows",
             )  # fmt: skip
         if rows.expert is not None:
             return RoutedRows(rows.routing, rows.expert, 0, rows.most), dim
         expert = operand.access[0]
         if expert.terms:
-            _refuse(op, f"{operand} reads rows of several experts", "select one expert")
+            op.refuse(f"{operand} reads rows of several experts", "select one expert")
         return RoutedRows(rows.routing, expert.offset, 0, rows.most), dim
-
-
-def _refuse(op: Op, what: str, cure: str) -> NoReturn:
-    raise CompileError(f"{op.title()}: {what}; {cure}")
 
 
 _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -203,11 +197,11 @@ def _check_operands(graph: OperatorGraph, op: Op) -> None:
     """Shapes and positions of an operator of :data:`ROUTED`."""
     routing = graph.tensors[routing_of(op)]
     if len(routing.shape) != 2 or routing.role != "input":
-        _refuse(op, f"the routing is {routing}", "give an input of whole numbers [rows, k]")
+        op.refuse(f"the routing is {routing}", "give an input of whole numbers [rows, k]")
     rows, k = routing.shape
     experts = _experts(op)
     if k > experts:
-        _refuse(op, f"each row of '{routing.name}' goes to {k} of {experts} experts",
+        op.refuse(f"each row of '{routing.name}' goes to {k} of {experts} experts",
                 "give as many experts at least")  # fmt: skip
     shapes: dict[str, tuple[int | None, ...]] = {
         "dispatch": (rows, None), "choose": (rows, experts), "combine": (rows, k),
@@ -218,17 +212,17 @@ def _check_operands(graph: OperatorGraph, op: Op) -> None:
         w not in (None, size) for w, size in zip(wanted, first.shape, strict=True)
     ):
         sizes = "x".join("any" if w is None else str(w) for w in wanted)
-        _refuse(op, f"operand 0 is {first}, expected {sizes} by {routing}", "check the shapes")
+        op.refuse(f"operand 0 is {first}, expected {sizes} by {routing}", "check the shapes")
     for slot, operand in enumerate(op.inputs):
         places = _PLACES[op.kind][slot] if slot < 2 else ".n"
         for place, index in zip(places, operand.access, strict=True):
             fits = index == type(index)() if place == "." else index.dim is not None
             if not fits:
-                _refuse(op, f"{operand} is read in parts", "read it whole; copy views before")
+                op.refuse(f"{operand} is read in parts", "read it whole; copy views before")
     if op.kind != "dispatch":
         row, slot_dim = op.attributes["row"], op.attributes["slot"]
         if (op.sizes[row], op.sizes[slot_dim]) != (rows, k):
-            _refuse(op, f"{row} and {slot_dim} do not run over {rows} rows of {k} experts",
+            op.refuse(f"{row} and {slot_dim} do not run over {rows} rows of {k} experts",
                     f"use the sizes of '{routing.name}'")  # fmt: skip
 
 

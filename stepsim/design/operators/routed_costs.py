@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.routed import bounds_of, dynamic_dims, routed_rows
 from stepsim.design.operators.routed_values import check_counts, indices_of
 from stepsim.errors import CompileError
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class RoutedCost:
                 total, left = total + taken * cost, left - taken
         return total
 
+    @typed
     def at(self, routings: Mapping[str, Any]) -> int:
         """The value for experts ``[rows, k]`` of every routing, by name.
 
@@ -77,44 +79,52 @@ class RoutedCost:
         return " + ".join(terms)
 
 
+@typed
 def routed_flops(graph: OperatorGraph) -> RoutedCost:
     """FLOPs, of rows that experts have; rows that fill up tiles are computed besides."""
     rows, dims = routed_rows(graph), dynamic_dims(graph)
-    fixed, each, shapes, most = _empty(graph)
+    parts: list[_Part] = []
     for op in graph.ops:
         if op.name in dims:
             found = rows[op.output.tensor]
             assert found.expert is not None
-            each[found.routing][found.expert] += op.flops // found.most
+            parts.append(((found.routing, found.expert), op.flops // found.most))
         else:
-            fixed += op.flops
-    return RoutedCost(fixed, {n: tuple(e) for n, e in each.items()}, True, shapes, most)
+            parts.append((None, op.flops))
+    return _cost(graph, parts, per_row=True)
 
 
+@typed
 def routed_parameters(graph: OperatorGraph) -> RoutedCost:
     """Weights that a run reads: those of an expert without rows are not read."""
     rows, dims = routed_rows(graph), dynamic_dims(graph)
-    fixed, each, shapes, most = _empty(graph)
+    parts: list[_Part] = []
     for tensor in graph.with_role("weight"):
-        owners = set()
+        owners: set[tuple[str, int] | None] = set()
         for op, _ in graph.consumers[tensor.name]:
             found = rows[op.output.tensor] if op.name in dims else None
-            owners.add(None if found is None else (found.routing, found.expert))
+            if found is None or found.expert is None:
+                owners.add(None)
+            else:
+                owners.add((found.routing, found.expert))
         (owner,) = owners if len(owners) == 1 else (None,)
-        if owner is None or owner[1] is None:
-            fixed += tensor.elements
-        else:
-            each[owner[0]][owner[1]] += tensor.elements
-    return RoutedCost(fixed, {n: tuple(e) for n, e in each.items()}, False, shapes, most)
+        parts.append((owner, tensor.elements))
+    return _cost(graph, parts, per_row=False)
 
 
-def _empty(
-    graph: OperatorGraph,
-) -> tuple[int, dict[str, list[int]], dict[str, tuple[int, int]], dict[str, int]]:
+_Part: TypeAlias = "tuple[tuple[str, int] | None, int]"
+"""A cost of an expert, named by routing and number, or of none."""
+
+
+def _cost(graph: OperatorGraph, parts: Iterable[_Part], *, per_row: bool) -> RoutedCost:
     names = dict.fromkeys(found.routing for found in routed_rows(graph).values())
     bounds = {name: bounds_of(graph, name) for name in names}
+    fixed, each = 0, {name: [0] * experts for name, (experts, _) in bounds.items()}
+    for owner, cost in parts:
+        if owner is None:
+            fixed += cost
+        else:
+            each[owner[0]][owner[1]] += cost
     shapes = {name: (graph.tensors[name].shape[0], graph.tensors[name].shape[1]) for name in names}
-    return (
-        0, {name: [0] * bounds[name][0] for name in names}, shapes,
-        {name: bounds[name][1] for name in names},
-    )  # fmt: skip
+    most = {name: rows for name, (_, rows) in bounds.items()}
+    return RoutedCost(fixed, {n: tuple(e) for n, e in each.items()}, per_row, shapes, most)

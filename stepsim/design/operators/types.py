@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from stepsim.design.operators.expressions import Expr
 from stepsim.design.operators.structured import flops_of
 from stepsim.design.operators.text import text_of_op
 from stepsim.dtypes import dtype_of, packed_bytes
+from stepsim.errors import CompileError
+from stepsim.typed import typed
 
 Role = Literal["input", "weight", "state", "intermediate", "output"]
 
@@ -47,12 +49,22 @@ class Index:
         """Dims that move the position."""
         return tuple(dim for dim, _ in self.terms)
 
+    @typed
     def coefficient(self, dim: str) -> int:
         """How far one step of a dim moves."""
         return dict(self.terms).get(dim, 0)
 
+    @typed
     def reach(self, sizes: Mapping[str, int]) -> tuple[int, int]:
-        """The least and the largest position, for sizes of the dims."""
+        """The least and the largest position, for sizes of the dims.
+
+        Raises
+        ------
+        CompileError : the size of a dim is missing.
+        """
+        missing = [dim for dim, _ in self.terms if dim not in sizes]
+        if missing:
+            raise CompileError(f"reach: the size of {', '.join(missing)} is missing; give it")
         ends = [coefficient * (sizes[dim] - 1) for dim, coefficient in self.terms]
         return (
             self.offset + sum(end for end in ends if end < 0),
@@ -189,6 +201,10 @@ class Op:
     def title(self) -> str:
         """The operator and its place, for messages."""
         return f"operator '{self.name}'" + (f" ({self.where})" if self.where else "")
+
+    def refuse(self, what: str, cure: str) -> NoReturn:
+        """Reject the operator: what is wrong with it, and what to do."""
+        raise CompileError(f"{self.title()}: {what}; {cure}")
 
     def __str__(self) -> str:
         return text_of_op(self)

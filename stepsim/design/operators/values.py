@@ -8,6 +8,7 @@ scalar types the tensors have: nothing is quantized.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from stepsim.arguments import shown
 from stepsim.design.operators.expressions import products_of, value_of
 from stepsim.design.operators.routed_values import ROUTED_VALUES
 from stepsim.design.operators.structured import concat_ends
@@ -47,9 +49,7 @@ def evaluate(
     CompileError : an array is missing, unknown, or of another shape; indices are out of range; or
         an operator is opaque.
     """
-    scalar = np.dtype(dtype)
-    if scalar not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise CompileError(f"evaluate: dtype must be float32 or float64, found {scalar}")
+    scalar = _scalar(dtype)
     given = graph.with_role("input", "weight", "state")
     names = [tensor.name for tensor in given]
     for name in values:
@@ -67,9 +67,43 @@ def evaluate(
     return found
 
 
+def _scalar(dtype: Any) -> np.dtype[Any]:
+    """One of the two types that everything is computed in."""
+    scalar: np.dtype[Any] | None = None
+    with suppress(TypeError, ValueError, RecursionError):
+        scalar = np.dtype(dtype)
+    if scalar is None or scalar not in (np.dtype(np.float32), np.dtype(np.float64)):
+        found = shown(dtype) if scalar is None else scalar
+        raise CompileError(f"evaluate: dtype must be float32 or float64, found {found}")
+    return scalar
+
+
 def folded_shape(shape: Sequence[int]) -> tuple[int, ...]:
     """A shape without its axes of size 1."""
     return tuple(size for size in shape if size != 1)
+
+
+def values_of(what: str, values: Any, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """An array, if wanted in a shape.
+
+    Raises
+    ------
+    CompileError : the values are no array, or have another number of elements.
+    """
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        array = np.array(None)
+    if array.dtype == object:
+        raise CompileError(f"{what}: expected an array of numbers, found {shown(values)}")
+    if shape is None:
+        return array
+    if array.size != prod(shape):
+        raise CompileError(
+            f"{what}: expected an array of shape {shape}, found {array.shape}; give one value for "
+            "each element"
+        )
+    return array.reshape(shape)
 
 
 def _given(
@@ -77,7 +111,7 @@ def _given(
 ) -> Array:
     if tensor.name not in values:
         raise CompileError(f"{graph.name}: values of {tensor} are missing; give an array")
-    array = np.asarray(values[tensor.name])
+    array = values_of(f"{graph.name}: values of {tensor}", values[tensor.name])
     if array.dtype.kind not in "biuf":
         raise CompileError(f"{graph.name}: values of {tensor} are {array.dtype}, expected numbers")
     if folded_shape(array.shape) != folded_shape(tensor.shape):
@@ -184,12 +218,16 @@ def _rotary(op: Op, inputs: Sequence[Array], target: Array) -> None:
         np.broadcast_to(_broadcast(array, at, op, op.sizes), [dim.size for dim in op.dims])
         for array, at in zip(inputs, op.inputs, strict=True)
     )
-    turn = dims.index(op.attributes["turn"])
-    other = np.flip(x, turn).copy()
-    first = [slice(None)] * len(dims)
-    first[turn] = slice(0, 1)
+    target[...] = turned(x, cos, sin, dims.index(op.attributes["turn"]))
+
+
+def turned(x: Any, cos: Any, sin: Any, axis: int) -> Any:
+    """Pairs along an axis turned by angles: (a, b) becomes (a cos - b sin, b cos + a sin)."""
+    other = np.flip(x, axis).copy()
+    first = [slice(None)] * x.ndim
+    first[axis] = slice(0, 1)
     other[tuple(first)] *= -1
-    target[...] = x * cos + other * sin
+    return x * cos + other * sin
 
 
 def _causal_mask(op: Op, inputs: Sequence[Array], target: Array) -> None:

@@ -12,11 +12,13 @@ from stepsim.design.operators.expressions import Expr, substituted, times_read
 from stepsim.design.operators.graph import Index, Op, Operand, OperatorGraph
 from stepsim.design.operators.routed import ROUTED, dynamic_dims, routed_rows
 from stepsim.design.operators.views import substituted_index
+from stepsim.typed import typed
 
 _NEEDED = {"concat": ("dim",), "causal_mask": ("key",)}
 """Attributes that name dims which a structured operator has whatever their size."""
 
 
+@typed
 def fold_unit_dims(graph: OperatorGraph) -> OperatorGraph:
     """Drop dims of size 1 from operators, and axes of size 1 from tensors.
 
@@ -83,6 +85,7 @@ def _folded(op: Op, axes: Mapping[str, tuple[int, ...]], rows: str | None) -> Op
     )  # fmt: skip
 
 
+@typed
 def fuse_elementwise(graph: OperatorGraph) -> OperatorGraph:
     """Compute an element-wise operator where its only reader computes.
 

@@ -16,6 +16,7 @@ from stepsim.design.passes.loops.tiling import permute, single_dims, tile, unrol
 from stepsim.design.passes.memory.dma import pack, widen
 from stepsim.design.passes.memory.fifos import fold_buffers, vectorize_fifos
 from stepsim.errors import CompileError
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Pass:
         return self.before == self.after
 
 
+@typed
 def designed(graph: OperatorGraph, choices: Choices) -> tuple[DataflowGraph, tuple[Pass, ...]]:
     """Kernels in groups with loads and stores, without depths of FIFOs, and the passes in order.
 

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepsim.design.passes.pipeline import Pass
 from stepsim.design.plan.model_times import model_milliseconds
 from stepsim.design.plan.plan import Plan
 from stepsim.design.programs.group_program import GroupProgram
 from stepsim.graph import Wiring
+from stepsim.other_names import method_hint
 from stepsim.results import Result
 from stepsim.simulation import Prepared, prepare
+from stepsim.typed import typed
 
 
 class Compiled:
@@ -108,6 +110,7 @@ class Compiled:
             "provenance": dict(plan.provenance),
         }
 
+    @typed
     def save(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
         """Write plan, FIFO depths and picture to a folder; all files are complete or absent.
 
@@ -118,6 +121,14 @@ class Compiled:
         from stepsim.design.plan.files import write_files
 
         return write_files(self, Path(folder))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            hint = method_hint("Compiled", name)
+            if hint:
+                raise AttributeError(f"'Compiled' object has no attribute {name!r}{hint}")
+            return super().__getattribute__(name)  # raises what a property raised
 
     def __repr__(self) -> str:
         return (

@@ -6,22 +6,25 @@ derive them again, so a plan cannot contradict itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepsim.deferred import deferred
-from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge
+from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge, Kernel
 from stepsim.design.dataflow.kernels import kernels_of
 from stepsim.design.dataflow.untyped import Untyped
 from stepsim.design.operators.graph import OperatorGraph, Tiling
 from stepsim.design.passes.pipeline import without_tiles
 from stepsim.design.plan.parts import GroupPlan, Measured, PlanParts, operators_digest
+from stepsim.design.plan.reading import CURE, Reader
 from stepsim.documents import load_yaml, parse_yaml
-from stepsim.errors import CompileError, StepSimError, did_you_mean
+from stepsim.errors import CompileError, did_you_mean
 from stepsim.itensor import AffineMap, Converter, ITensor, converter
 from stepsim.machine import Machine
+from stepsim.shown import shown
+from stepsim.typed import check_fields
 
 if TYPE_CHECKING:
     import yaml
@@ -37,8 +40,6 @@ _HEAD = """\
 # why, size and inspect take the folder of this file; st.design.Plan.load reads it.
 """
 
-_CURE = "`stepsim compile` writes such files."
-
 _KEYS = (
     "format", "provenance", "choices", "machine", "groups", "kernels", "edges", "dmas",
     "notes", "attributes", "digest", "operators",
@@ -46,11 +47,13 @@ _KEYS = (
 _EDGE = ("shared", "depth", "depth_before", "vector", "folded", "memory")
 """What passes decide of an edge; the rest follows from the kernels."""
 
+_KERNEL = ("name", "tile", "order", "unroll", "group", "die", "measured")
+_WALK = ("element", "trips", "steps", "map", "dtype", "depth", "routing", "expert")
+
 _MOST_BYTES, _MOST_VALUES = 8 << 20, 400_000
 """A block with 128 experts takes 0.8 MB."""
 
 _P = TypeVar("_P", bound=PlanParts)
-_R = TypeVar("_R")
 
 
 class _Literal(str):
@@ -76,7 +79,7 @@ def plan_text(plan: PlanParts) -> str:
         _Literal, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, "|")
     )
     document = _document(plan)
-    if _graph_of(_Reader(document, {}, "plan"), plan.graph.operators.to_json()) != plan.graph:
+    if _graph_of(Reader(document, {}, "plan"), plan.graph.operators.to_json()) != plan.graph:
         raise CompileError(
             f"plan of {plan.graph.name}: its dataflow graph is not what the passes make of its "
             "decisions, so its file would describe another plan; report this as a bug"
@@ -182,7 +185,7 @@ def read_plan(path: Path, make: type[_P]) -> _P:
     CompileError : it cannot be read, or as of :func:`plan_of`.
     """
     document = load_yaml(
-        path, "plan", CompileError, _CURE, most_bytes=_MOST_BYTES, most_values=_MOST_VALUES
+        path, "plan", CompileError, CURE, most_bytes=_MOST_BYTES, most_values=_MOST_VALUES
     )
     return _made(document, f"plan {path}", make)
 
@@ -194,13 +197,13 @@ def plan_of(text: str, where: str, make: type[_P]) -> _P:
     ------
     CompileError : it is damaged; the message has the line.
     """
-    document = parse_yaml(text, where, CompileError, _CURE, most_values=_MOST_VALUES)
+    document = parse_yaml(text, where, CompileError, CURE, most_values=_MOST_VALUES)
     return _made(document, where, make)
 
 
 def _made(document: Document, where: str, make: type[_P]) -> _P:
-    reader = _Reader(document.data, document.lines, where)
-    reader.head()
+    reader = Reader(document.data, document.lines, where)
+    reader.head(FORMAT, _KEYS)
     text = reader.get("operators", str)
     graph = _graph_of(reader, text)
     digest = operators_digest(graph.operators)
@@ -211,6 +214,8 @@ def _made(document: Document, where: str, make: type[_P]) -> _P:
             f"{str(reader.data['digest'])[:12]}...: the operators were changed",
         )
     machine = reader.attempt("machine", lambda: Machine(**reader.get("machine", dict)))
+    for i, row in enumerate(reader.get("kernels", list)):
+        reader.known(f"kernels[{i}]", row, _KERNEL)
     measured = {
         row["name"]: reader.build(f"kernels[{i}].measured", Measured, row["measured"])
         for i, row in enumerate(reader.get("kernels", list))
@@ -226,57 +231,7 @@ def _made(document: Document, where: str, make: type[_P]) -> _P:
     )  # fmt: skip
 
 
-class _Reader:
-    """Plain data of a plan, and messages with the line of what is wrong."""
-
-    def __init__(self, data: Any, lines: Mapping[str, int], where: str) -> None:
-        self.data, self.lines, self.where = data, lines, where
-
-    def refuse(self, path: str, text: str) -> Any:
-        line = self.lines.get(path)
-        while line is None and path:
-            path = path.rpartition("[" if path.endswith("]") else ".")[0]
-            line = self.lines.get(path)
-        place = "" if line is None else f":{line}"
-        raise CompileError(f"{self.where}{place}: {text}. {_CURE}") from None
-
-    def head(self) -> None:
-        if not isinstance(self.data, Mapping):
-            self.refuse("", "expected lines 'key: value'")
-        if self.data.get("format") != FORMAT:
-            self.refuse("format", f"expected format: {FORMAT}, found {self.data.get('format')!r}")
-        for key in self.data:
-            if key not in _KEYS:
-                self.refuse(key, f"unknown key '{key}'{did_you_mean(str(key), _KEYS)}")
-
-    def get(self, name: str, kind: type[_R]) -> _R:
-        """A value at the top."""
-        if name not in self.data:
-            self.refuse("", f"the key '{name}' is missing")
-        value = self.data[name]
-        if not isinstance(value, kind):
-            names: dict[Any, str] = {dict: "lines 'key: value'", list: "a list", str: "a text"}
-            what = names[kind]
-            self.refuse(name, f"{name}: expected {what}, found {type(value).__name__}")
-        return value  # type: ignore[no-any-return]
-
-    def attempt(self, path: str, make: Callable[[], _R]) -> _R:
-        """What a step makes of a value; whatever it finds wrong, with the line."""
-        try:
-            return make()
-        except StepSimError as error:
-            return self.refuse(path, f"{path}: {error}".rstrip("."))  # type: ignore[no-any-return]
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            reason = f"{type(error).__name__}: {error}"
-            return self.refuse(  # type: ignore[no-any-return]
-                path, f"{path}: not in the form of a plan ({reason})"
-            )
-
-    def build(self, path: str, make: Callable[..., _R], row: Any) -> _R:
-        return self.attempt(path, lambda: make(**row))
-
-
-def _graph_of(reader: _Reader, text: str) -> DataflowGraph:
+def _graph_of(reader: Reader, text: str) -> DataflowGraph:
     """The dataflow graph: kernels of the operators with their tiles, and what was decided."""
     graph = OperatorGraph.from_json(text, f"{reader.where}, operators")
     rows = reader.get("kernels", list)
@@ -305,6 +260,9 @@ def _graph_of(reader: _Reader, text: str) -> DataflowGraph:
         ),
     )
     decided = {row["name"]: row for row in rows}
+    for i, row in enumerate(rows):
+        places = {key: row[key] for key in ("group", "die") if key in row}
+        reader.attempt(f"kernels[{i}]", lambda row=places: check_fields(Kernel, row))  # type: ignore[misc]
     kernels = tuple(
         replace(
             kernel, group=decided[kernel.name].get("group"), die=decided[kernel.name].get("die")
@@ -312,6 +270,9 @@ def _graph_of(reader: _Reader, text: str) -> DataflowGraph:
         for kernel in tiled.kernels
     )
     made = tiled.replaced(kernels=kernels, edges=_edges(reader, tiled))
+    for i, row in enumerate(reader.get("dmas", list)):
+        reader.known(f"dmas[{i}]", row, (*_DMA, "walk", "converter", "buffers"))
+        reader.known(f"dmas[{i}].walk", row.get("walk"), _WALK)
     dmas = tuple(
         reader.attempt(f"dmas[{i}]", lambda row=row: _dma_of(made, row))  # type: ignore[misc]
         for i, row in enumerate(reader.get("dmas", list))
@@ -323,13 +284,13 @@ def _graph_of(reader: _Reader, text: str) -> DataflowGraph:
     )
 
 
-def _named(reader: _Reader, i: int, row: Any) -> str:
+def _named(reader: Reader, i: int, row: Any) -> str:
     if not isinstance(row, Mapping) or not isinstance(row.get("name"), str):
         reader.refuse(f"kernels[{i}]", f"kernels[{i}]: expected an entry with a name")
     return str(row["name"])
 
 
-def _edges(reader: _Reader, graph: DataflowGraph) -> tuple[Edge, ...]:
+def _edges(reader: Reader, graph: DataflowGraph) -> tuple[Edge, ...]:
     rows = reader.get("edges", dict)
     known = {edge.name: edge for edge in graph.edges}
     for name in rows:
@@ -346,18 +307,22 @@ def _edges(reader: _Reader, graph: DataflowGraph) -> tuple[Edge, ...]:
         if unknown:
             reader.refuse(
                 f"edges.{name}",
-                f"edges: '{name}' has {unknown[0]!r}{did_you_mean(str(unknown[0]), keys)}",
+                f"edges: '{name}' has {shown(unknown[0])}{did_you_mean(str(unknown[0]), keys)}",
             )
-        vector = row.get("vector")
         changes = {key: row[key] for key in row if key != "buffers"}
-        changes["vector"] = None if vector is None else tuple(vector)
         if "buffers" in row:
             changes["converter"] = reader.attempt(
                 f"edges.{name}",
                 lambda e=edge, n=row["buffers"]: _with_buffers(e.converter, n),  # type: ignore[misc]
             )
-        made.append(reader.build(f"edges.{name}", lambda e=edge, **c: replace(e, **c), changes))
+        made.append(reader.attempt(f"edges.{name}", lambda e=edge, c=changes: _changed(e, c)))  # type: ignore[misc]
     return tuple(made)
+
+
+def _changed(edge: Edge, changes: Mapping[str, Any]) -> Edge:
+    check_fields(Edge, changes)
+    vector = changes.get("vector")
+    return replace(edge, **{**changes, "vector": None if vector is None else tuple(vector)})
 
 
 def _dma_of(graph: DataflowGraph, row: Mapping[str, Any]) -> Dma:
@@ -386,12 +351,12 @@ def _dma_of(graph: DataflowGraph, row: Mapping[str, Any]) -> Dma:
     if "buffers" in row:
         by = _with_buffers(by, row["buffers"])
     own = {key: value for key, value in row.items() if key not in ("walk", "converter", "buffers")}
-    return Dma(
-        **{
-            **own,
-            "window": tuple((start, extent) for start, extent in row["window"]),
-            "ports": ports,
-        },
-        walk=stream,
-        converter=by,
-    )
+    given = {
+        **own,
+        "window": tuple((start, extent) for start, extent in row["window"]),
+        "ports": ports,
+        "walk": stream,
+        "converter": by,
+    }
+    check_fields(Dma, given)
+    return Dma(**given)

@@ -84,15 +84,13 @@ def _group(graph: DataflowGraph, group: int) -> _Group:
         names.append(key)
         boxes[key] = box
 
-    loads = [dma for dma in graph.dmas if dma.group == group and dma.direction == "load"]
-    inner = [e for e in graph.inner_edges if graph.kernel(e.producer).group == group]
-    for dma in loads:
+    inner = graph.edges_in(group)
+    for dma in graph.dmas_of(group, "load"):
         kept = f", buffer {_bytes(dma.bytes)}" if dma.converter_bytes else ""
         add(("load", dma.name), _Box((dma.tensor, f"load {_bytes(dma.traffic)}{kept}"),
                                      _OFF_CHIP_FILL, round=True))  # fmt: skip
-        bits = dma.converter.dst.token_bits if dma.converter else dma.walk.token_bits
         for reader in dict.fromkeys(kernel for kernel, _ in dma.ports):
-            edges.append((("load", dma.name), ("kernel", reader), _fifo(dma.depth, bits)))
+            edges.append((("load", dma.name), ("kernel", reader), _fifo(dma.depth, dma.token_bits)))
     for kernel in graph.kernels:
         if kernel.group != group:
             continue
@@ -112,12 +110,10 @@ def _group(graph: DataflowGraph, group: int) -> _Group:
                     edges.append((("kernel", edge.producer), source, before))
             depth = "one buffer" if edge.folded else _fifo(edge.depth, edge.fifo_bits)
             edges.append((source, ("kernel", edge.consumer), depth))
-    for dma in graph.dmas:
-        if dma.group == group and dma.direction == "store":
-            add(("store", dma.name), _Box((dma.tensor, f"store {_bytes(dma.traffic)}"),
-                                          _OFF_CHIP_FILL, round=True))  # fmt: skip
-            maker = graph.maker(dma.tensor).name
-            edges.append((("kernel", maker), ("store", dma.name), ""))
+    for dma in graph.dmas_of(group, "store"):
+        add(("store", dma.name), _Box((dma.tensor, f"store {_bytes(dma.traffic)}"),
+                                      _OFF_CHIP_FILL, round=True))  # fmt: skip
+        edges.append((("kernel", graph.maker(dma.tensor).name), ("store", dma.name), ""))
     place = {key: i for i, key in enumerate(names)}
     ends = [(place[source], place[target]) for source, target, _ in edges]
     listed = [boxes[key] for key in names]

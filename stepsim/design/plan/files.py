@@ -10,7 +10,10 @@ import stepsim.simulation
 from stepsim.atomic import replacing
 from stepsim.design.plan.drawing import to_svg
 from stepsim.design.plan.picture import to_dot
+from stepsim.design.programs.group_program import fifos_of
 from stepsim.errors import GraphFileError, OutputError
+from stepsim.graph import DType, Program, Tile
+from stepsim.shown import shown
 from stepsim.workloads import PLAN
 
 if TYPE_CHECKING:
@@ -26,10 +29,10 @@ def write_files(compiled: Compiled, folder: Path) -> tuple[Path, ...]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a path that no file system takes
         raise OutputError(
-            f"cannot make the folder {folder}: {error.strerror or error}; choose one that can be "
-            "written"
+            f"cannot make the folder {shown(str(folder))}: "
+            f"{getattr(error, 'strerror', None) or error}; choose one that can be written"
         ) from error
     texts = {
         PLAN: compiled.plan.to_yaml(),
@@ -47,7 +50,7 @@ def write_files(compiled: Compiled, folder: Path) -> tuple[Path, ...]:
     return tuple(targets)
 
 
-_PROGRAM = '''"""The programs of the plan beside this file, one for each group."""
+_PROGRAM = '''"""The programs of the plan next to this file, one for each group."""
 
 from pathlib import Path
 from typing import Annotated
@@ -72,13 +75,22 @@ def graph_files(compiled: Compiled) -> tuple[dict[str, bytes], list[str]]:
     reasons = []
     for made in compiled.programs:
         try:
-            content = made.program.to_graph(depths=False)
+            content = made.program.to_graph(depths=False, mock_bf16=_has_bf16(made.program))
         except GraphFileError as error:
             reasons.append(f"no graph file of group {made.group}: {error}")
         else:
             name = "graph.pb" if len(compiled.programs) == 1 else f"graph.{made.group}.pb"
             found[name] = content
     return found, reasons
+
+
+def _has_bf16(program: Program) -> bool:
+    """Whether the program has floats that the format states only for runs that mock them."""
+    return any(
+        isinstance(stream.type, Tile) and stream.type.dtype is DType.bf16
+        for operator in program.operators
+        for stream in operator.outputs
+    )
 
 
 def fifo_files(compiled: Compiled) -> dict[str, str]:
@@ -109,10 +121,8 @@ def pragmas(compiled: Compiled) -> str:
     for made, group in zip(compiled.programs, compiled.plan.groups, strict=True):
         lines.append(f"// group {made.group}")
         depths = group.depths or {}
-        names = {id(fifo.stream): fifo.name for fifo in compiled.wirings[made.group].fifos}
-        for name, stream in made.streams.items():
-            fifo = names.get(id(stream))
-            if fifo is not None and fifo in depths:
+        for name, fifo in fifos_of(made.streams, compiled.wirings[made.group]).items():
+            if fifo in depths:
                 lines.append(f"// {name}")
                 lines.append(f"#pragma HLS stream variable={variable(name)} depth={depths[fifo]}")
     return "\n".join(lines) + "\n"

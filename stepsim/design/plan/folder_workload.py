@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
+from stepsim.design.choices import group_param
 from stepsim.design.operators.routed import ROUTED, bounds_of, routing_of
 from stepsim.design.plan.plan import Plan
 from stepsim.errors import CompileError
-from stepsim.workloads import ROUTING, Built, Data, Param, ParameterError, Workload
+from stepsim.workloads import ROUTING, Built, Data, ParameterError, Workload
 
 if TYPE_CHECKING:
     from stepsim.design.programs.group_program import GroupProgram
@@ -94,10 +95,7 @@ def _routing_of(plan: Plan) -> _RoutingShape | None:
     return None
 
 
-_GROUP: Any = Annotated[
-    int | None,
-    Param("number of the group to run, if there are several", otherwise="the only one", least=0),
-]
+_GROUP: Any = Annotated[int | None, group_param("the only one")]
 
 
 def of_plan(path: Path) -> type[PlanWorkload]:

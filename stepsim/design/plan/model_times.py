@@ -15,6 +15,7 @@ from math import inf
 from stepsim.arguments import is_number, is_whole, shown
 from stepsim.design.plan.plan import Plan
 from stepsim.errors import ArgError
+from stepsim.typed import typed
 
 
 def layers_of(plan: Plan) -> int:
@@ -28,6 +29,7 @@ def model_milliseconds(plan: Plan) -> float | None:
     return None if cycles is None else plan.machine.milliseconds(layers_of(plan) * cycles)
 
 
+@typed
 def request(
     prefill: Plan, decode: Plan, generated: int, *, overhead_ms: float = 0.0
 ) -> RequestTimes:
@@ -102,6 +104,7 @@ class RequestTimes:
     latency_ms: float
     tokens_per_second: float
 
+    @typed
     def over(self, other: RequestTimes) -> tuple[float, float, float]:
         """Ratios to another: latency, time to the first token, tokens per second."""
         return (
@@ -111,6 +114,7 @@ class RequestTimes:
         )
 
 
+@typed
 def request_times(
     prompt: int,
     output: int,
@@ -137,9 +141,12 @@ def request_times(
             "and times above 0"
         )
     ttft = prefill_ms(prompt)
+    if not is_number(ttft):
+        raise ArgError(f"request_times: prefill_ms gives {shown(ttft)}, expected a number of ms")
     return RequestTimes(prompt, output, ttft, ttft + decode, output / decode * 1e3)
 
 
+@typed
 def joules_per_token(times: RequestTimes, watts: float) -> float:
     """Energy of one output token at a given power; the paper states no power.
 

@@ -15,6 +15,7 @@ from stepsim.design.plan.parts import GroupPlan, Measured, PlanParts, operators_
 from stepsim.design.programs.group_program import GroupProgram
 from stepsim.design.programs.program import programs_of
 from stepsim.errors import CompileError
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from typing import Self
@@ -66,10 +67,12 @@ class Plan(PlanParts):
         sizes = [one.fifo_bytes for one in self.groups if one.fifo_bytes is not None]
         return max(sizes) if len(sizes) == len(self.groups) and sizes else None
 
+    @typed
     def programs(self, values: Mapping[str, Any] | None = None) -> tuple[GroupProgram, ...]:
         """The programs of all groups; ``values`` as in `programs_of`."""
         return programs_of(self.graph, values)
 
+    @typed
     def group(self, number: int | None) -> int:
         """Place of a group among all; None is the only one.
 
@@ -95,6 +98,7 @@ class Plan(PlanParts):
         return plan_text(self)
 
     @classmethod
+    @typed
     def from_yaml(cls, text: str, where: str = "plan") -> Self:
         """The plan of a text.
 
@@ -104,6 +108,7 @@ class Plan(PlanParts):
         """
         return plan_of(text, where, cls)
 
+    @typed
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as YAML.
 
@@ -115,6 +120,7 @@ class Plan(PlanParts):
             part.write_text(self.to_yaml(), encoding="utf-8")
 
     @classmethod
+    @typed
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read the YAML of a plan.
 

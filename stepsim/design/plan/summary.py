@@ -102,8 +102,8 @@ def fifo_rows(compiled: Compiled) -> Rows:
                 rows.append({"FIFO": name, "depth": depth, "bytes": -(-depth * bits // 8)})
     for dma in compiled.plan.graph.dmas:
         if dma.direction == "load" and dma.depth is not None:
-            bits = dma.converter.dst.token_bits if dma.converter else dma.walk.token_bits
-            rows.append({"FIFO": dma.name, "depth": dma.depth, "bytes": -(-dma.depth * bits // 8)})
+            size = -(-dma.depth * dma.token_bits // 8)
+            rows.append({"FIFO": dma.name, "depth": dma.depth, "bytes": size})
     return rows
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from stepsim.design.dataflow.graph import Kernel
 from stepsim.design.operators.expressions import expression_text, value_of
 from stepsim.design.operators.graph import Op, Operand
+from stepsim.design.operators.values import turned
 from stepsim.dtypes import dtype_of
 from stepsim.graph import Function, Init, fn, function, neg_infinity, zero
 
@@ -141,14 +142,9 @@ def _generic(op: Op, layout: _Layout) -> Any:
 def _rotary(op: Op) -> Any:
     turn = [dim.name for dim in op.dims].index(op.attributes["turn"])
 
-    def compute(seen: Sequence[Array]) -> Array:
+    def compute(seen: Sequence[Array]) -> Any:
         x, cos, sin = seen
-        other = np.flip(x, turn).copy()
-        first: list[slice] = [slice(None)] * x.ndim
-        first[turn] = slice(0, 1)
-        other[tuple(first)] *= -1
-        found: Array = x * cos + other * sin
-        return found
+        return turned(x, cos, sin, turn)
 
     return compute
 

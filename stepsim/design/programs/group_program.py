@@ -11,9 +11,11 @@ import numpy as np
 from stepsim.design.dataflow.graph import Dma
 from stepsim.design.operators.graph import Tensor
 from stepsim.design.operators.routed_values import check_counts, indices_of, shaped
+from stepsim.design.operators.values import values_of
 from stepsim.design.passes.memory.layout import laid_out, put_back
 from stepsim.errors import CompileError
-from stepsim.graph import Program, Routing, Stream
+from stepsim.graph import Program, Routing, Stream, Wiring
+from stepsim.typed import typed
 
 Array = np.ndarray[Any, Any]
 
@@ -68,6 +70,7 @@ class GroupProgram:
             found[table] = indices
         return found
 
+    @typed
     def tensors(self, values: Mapping[str, Any]) -> dict[str, Array]:
         """The inputs of the program's loads, from values of the model's tensors.
 
@@ -76,24 +79,45 @@ class GroupProgram:
         CompileError : indices of a gather are others than those that the program was made with.
         """
         for name, indices in self.indices.items():
-            given = np.asarray(values[name]).reshape(indices.shape)
+            given = self._given(values, name, indices.shape)
             if not np.array_equal(given, indices):
                 raise CompileError(
                     f"program '{self.program.name}': values of '{name}' are addresses, and differ "
                     "from those the program was made with; make it with programs_of(graph, values)"
                 )
-        whole = {name: np.asarray(values[of]) for name, of in self.tables.items()}
+        whole = {name: self._given(values, of) for name, of in self.tables.items()}
         return whole | {
-            name: laid_out(dma, np.asarray(values[dma.tensor]).reshape(self._shape(dma)))
+            name: laid_out(dma, self._given(values, dma.tensor, self._shape(dma)))
             for name, dma in self.loads.items()
         }
 
+    @typed
     def results(self, stored: Mapping[str, Any]) -> dict[str, Array]:
-        """Values of the model's tensors, from what the stores of the program wrote."""
+        """Values of the model's tensors, from what the stores of the program wrote.
+
+        Raises
+        ------
+        CompileError : the values of a store are missing.
+        """
         return {
-            dma.tensor: put_back(dma.walk, np.asarray(stored[name])).reshape(self._shape(dma))
+            dma.tensor: put_back(dma.walk, self._given(stored, name)).reshape(self._shape(dma))
             for name, dma in self.stores.items()
         }
 
+    def _given(
+        self, values: Mapping[str, Any], name: str, shape: tuple[int, ...] | None = None
+    ) -> Array:
+        if name not in values:
+            raise CompileError(
+                f"program '{self.program.name}': the values of '{name}' are missing; give an array"
+            )
+        return values_of(f"program '{self.program.name}': '{name}'", values[name], shape)
+
     def _shape(self, dma: Dma) -> tuple[int, ...]:
         return self._tensors[dma.tensor].shape
+
+
+def fifos_of(streams: Mapping[str, Stream], wiring: Wiring) -> dict[str, str]:
+    """Names of the FIFOs of streams, by name of the stream; a stream may have none."""
+    names = {id(fifo.stream): fifo.name for fifo in wiring.fifos}
+    return {name: names[id(stream)] for name, stream in streams.items() if id(stream) in names}

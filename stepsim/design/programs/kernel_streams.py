@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepsim.design.dataflow.graph import Kernel, KernelLoop
 from stepsim.design.programs.bodies import (
@@ -49,17 +51,25 @@ def output_of(kernel: Kernel, inputs: Sequence[Stream]) -> Stream:
     if kernel.op.kind == "causal_mask":
         return _masked(kernel, streams[0])
     if not any(loop.kind == "reduction" for loop in kernel.loops):
-        return _mapped(kernel, streams)
+        return mapped(kernel, streams)
     return _reduced(kernel, streams)
 
 
-def _mapped(kernel: Kernel, streams: Sequence[Stream]) -> Stream:
+def mapped(kernel: Kernel, streams: Sequence[Stream], first: int | None = None) -> Stream:
+    """The kernel's body, tile after tile.
+
+    Parameters
+    ----------
+    first : the operand whose padding rows are also padding of the result; None without padding.
+    """
     product = matmul_of(kernel)
     how: dict[str, Any] = {"compute_bw": kernel.compute_bw, "label": kernel.name}
     if product is not None:
         body, swapped = product
         return map_(body, *(streams[::-1] if swapped else streams), **how)
     body = body_of(kernel)
+    if first is not None:
+        body = replace(body, valid=(("first", (first,)),))
     if not body.flops:
         how.pop("compute_bw")
     return map_(body, *streams, **how)
@@ -106,36 +116,30 @@ def _trips(loops: Sequence[KernelLoop]) -> tuple[int, ...]:
     return tuple(loop.trip for loop in loops)
 
 
-def _positions(kernel: Kernel, dim: str | None, start: int) -> Stream:
-    """The first position of every tile along a dim."""
+def _positions(kernel: Kernel, dim: str | None) -> NDArray[np.int64]:
+    """The first position of every tile along a dim, which is 0 where no loop moves along it."""
     shape = kernel.trips or (1,)
-    found = np.full(shape, start, np.int64)
-    for axis, loop in enumerate(kernel.loops):
+    found = np.zeros(shape, np.int64)
+    for loop, places in zip(kernel.loops, np.indices(shape), strict=False):
         if loop.dim == dim:
-            along = [loop.trip if i == axis else 1 for i in range(len(shape))]
-            found += (np.arange(loop.trip) * loop.step).reshape(along)
-    return metadata(found, label=kernel.name)
+            found += places * loop.step
+    return found
 
 
 def _masked(kernel: Kernel, scores: Stream) -> Stream:
     op = kernel.op
-    first = _positions(kernel, op.attributes["query"], op.attributes["start"])
-    keys = _positions(kernel, op.attributes["key"], 0)
-    return map_(mask_of(kernel), scores, first, keys, label=kernel.name)
+    first = op.attributes["start"] + _positions(kernel, op.attributes["query"])
+    places = [first, _positions(kernel, op.attributes["key"])]
+    known = [metadata(place, label=kernel.name) for place in places]
+    return map_(mask_of(kernel), scores, *known, label=kernel.name)
 
 
 def _concat(kernel: Kernel, inputs: Sequence[Stream]) -> Stream:
     """Tokens of the inputs in the order of the output: which comes next is known."""
-    op = kernel.op
-    along, offsets = op.attributes["dim"], op.attributes["offsets"]
-    shape = kernel.trips or (1,)
-    place = np.zeros(shape, np.int64)
-    for axis, loop in enumerate(kernel.loops):
-        if loop.dim == along:
-            at = np.arange(loop.trip) * loop.step
-            sides = [loop.trip if i == axis else 1 for i in range(len(shape))]
-            place += (np.searchsorted(offsets, at, side="right") - 1).reshape(sides)
-    flags = np.eye(len(inputs), dtype=np.int64)[place.ravel()]
+    attributes = kernel.op.attributes
+    at = _positions(kernel, attributes["dim"]).ravel()
+    place = np.searchsorted(attributes["offsets"], at, side="right") - 1
+    flags = np.eye(len(inputs), dtype=np.int64)[place]
     streams = []
     for slot, (x, port) in enumerate(zip(inputs, kernel.inputs, strict=True)):
         x = regrouped(x, (port.itensor.tokens,), kernel.name)
@@ -175,15 +179,12 @@ def gathered(kernel: Kernel, table: TensorSpec, indices: Any) -> Stream:
         )
     tile = kernel.output.tile
     # The place of every firing: the index at its position, and the tile along the columns.
-    shape = kernel.trips or (1,)
-    grids = np.indices(shape)
-    first = {loop.dim: grid * loop.step for loop, grid in zip(kernel.loops, grids, strict=False)}
-    none = np.zeros(shape, np.int64)
+    none = _positions(kernel, None)
     positions = tuple(
-        index.offset + sum((n * first.get(dim, none) for dim, n in index.terms), none)
+        index.offset + sum((n * _positions(kernel, dim) for dim, n in index.terms), none)
         for index in op.inputs[1].access
     )
-    across = first.get(columns.dim, none) // tile[1]
+    across = _positions(kernel, columns.dim) // tile[1]
     addresses = numbers[positions] * (width // tile[1]) + across
     return random_load(
         metadata(addresses, label=kernel.name), table, (1, tile[1]), label=kernel.name

@@ -21,6 +21,7 @@ from stepsim.design.dataflow.untyped import Untyped
 from stepsim.design.operators.graph import Op
 from stepsim.design.operators.routed import ROUTED, bounds_of, routing_of
 from stepsim.design.operators.routed_values import indices_of, shaped
+from stepsim.design.operators.values import values_of
 from stepsim.design.passes.memory.layout import (
     laid_out,
     relaid,
@@ -49,8 +50,10 @@ from stepsim.graph import (
     selector,
     spec,
 )
+from stepsim.typed import typed
 
 
+@typed
 def program_of(graph: DataflowGraph, values: Mapping[str, Any] | None = None) -> Program:
     """The program of a dataflow graph of one group.
 
@@ -72,6 +75,7 @@ def program_of(graph: DataflowGraph, values: Mapping[str, Any] | None = None) ->
     return programs_of(graph, values)[0].program
 
 
+@typed
 def programs_of(
     graph: DataflowGraph, values: Mapping[str, Any] | None = None
 ) -> tuple[GroupProgram, ...]:
@@ -133,7 +137,7 @@ class _Builder:
         tensor = self.graph.operators.tensors[dma.tensor]
         data = None
         if dma.tensor in self.values:
-            given = np.asarray(self.values[dma.tensor]).reshape(tensor.shape)
+            given = values_of(dma.tensor, self.values[dma.tensor], tensor.shape)
             data = laid_out(dma, given).astype(np.float32)
         stored = TensorSpec(stored_shape(dma), dtype_of(dma.walk.dtype), name, data)
         if isinstance(dma.walk, Untyped):  # The kernel loads it, for every tile of its rows.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any
 
 from stepsim.design.dataflow.buffer_walks import tile_of
 from stepsim.design.dataflow.graph import Dma, Kernel
 from stepsim.design.dataflow.untyped import Untyped
 from stepsim.design.operators.routed import expert_slots
 from stepsim.design.passes.memory.layout import tile_walk
-from stepsim.design.programs.bodies import body_of, matmul_of
+from stepsim.design.programs.kernel_streams import mapped
 from stepsim.design.programs.streams import regrouped
 from stepsim.graph import (
     Layer,
@@ -21,7 +20,6 @@ from stepsim.graph import (
     TensorSpec,
     fn,
     linear_load,
-    map as map_,
     packed_rows,
     partition,
     picked_scores,
@@ -135,15 +133,5 @@ def _through(
         x = linear_load(spec, tile, shape=shape, stride=stride, ref=lead, label=label)
         x = x.flatten(0, len(shape) - int(bool(inner)), label=label) if x.rank > bool(inner) else x
         inputs.append(x)
-    product = matmul_of(kernel)
-    how: dict[str, Any] = {"compute_bw": kernel.compute_bw, "label": kernel.name}
-    if product is not None:
-        body, swapped = product
-        made = map_(body, *(inputs[::-1] if swapped else inputs), **how)
-    else:
-        # Rows of the result are padding where those of the operands are.
-        body = replace(body_of(kernel), valid=(("first", (min(streams),)),))
-        if not body.flops:
-            how.pop("compute_bw")
-        made = map_(body, *inputs, **how)
+    made = mapped(kernel, inputs, min(streams))
     return made.accum(fn.pack_cols, rank=1, label=kernel.name) if inner else made

@@ -17,11 +17,11 @@ from stepsim.design.passes.memory.placement import place_in_memory, place_on_die
 from stepsim.design.passes.pipeline import Pass
 from stepsim.design.plan.compiled import Compiled
 from stepsim.design.plan.plan import GroupPlan, Plan, operators_digest
-from stepsim.design.programs.group_program import GroupProgram
+from stepsim.design.programs.group_program import GroupProgram, fifos_of
 from stepsim.design.programs.program import programs_of
-from stepsim.design.search.fifo_planning import FifoPlan, fifo_plan, with_depths
+from stepsim.design.search.fifo_planning import fifo_plan, with_depths
 from stepsim.design.search.fitting import MOST_TRIALS, WAYS, excess_of, smaller
-from stepsim.design.search.group_sizing import GroupSizing, SizedGroup
+from stepsim.design.search.group_sizing import GroupSizing
 from stepsim.design.search.ordering import in_order
 from stepsim.design.search.profiling import profile
 from stepsim.design.search.routed_sizing import (
@@ -207,7 +207,11 @@ def _compiled(
                 choices.sizing, shrink=choices.shrink, runs=choices.runs
             )
             streams |= found.streams
-            group = _group(made.group, plan if choices.predict else None, found)
+            group = GroupPlan(
+                made.group, found.depths, found.fifo_bytes,
+                plan.cycles if choices.predict else None,
+                found.unbounded, found.found.cycles[0], found.found.simulations,
+            )  # fmt: skip
         elif made.routings:
             traced = size_over_traces(
                 made, traces, target, slowdown=choices.max_slowdown, guard=choices.guard
@@ -262,12 +266,8 @@ def _without_experts(
         made.group, depths, _fifo_bytes(prepared, depths), None,
         found.unbounded_cycles[0], found.cycles[0], found.simulations,
     )  # fmt: skip
-    names = {id(fifo.stream): fifo.name for fifo in prepared.wiring.fifos}
-    return plan, {
-        name: depths[names[id(stream)]]
-        for name, stream in made.streams.items()
-        if id(stream) in names
-    }
+    fifos = fifos_of(made.streams, prepared.wiring)
+    return plan, {name: depths[fifo] for name, fifo in fifos.items()}
 
 
 def _fifo_bytes(prepared: Prepared, depths: Mapping[str, int]) -> int:
@@ -314,10 +314,3 @@ def _budget(machine: Machine) -> int:
             f"compile: machine {machine.name} does not state onchip.capacity_bytes; give a budget"
         )
     return machine.onchip.capacity_bytes
-
-
-def _group(group: int, plan: FifoPlan | None, sized: SizedGroup) -> GroupPlan:
-    return GroupPlan(
-        group, sized.depths, sized.fifo_bytes, None if plan is None else plan.cycles,
-        sized.unbounded, sized.found.cycles[0], sized.found.simulations,
-    )  # fmt: skip

@@ -87,12 +87,11 @@ class _Network:
         self._converters: dict[object, int] = {}
         kernels = [kernel for kernel in graph.kernels if kernel.group == group]
         fed: dict[str, list[tuple[Edge | Dma, int, int]]] = {one.name: [] for one in kernels}
-        for dma in graph.dmas:
-            if dma.group == group and dma.direction == "load":
-                end = self._load(dma)
-                for name, slot in dma.ports:
-                    fed[name].append((dma, end, slot))
-        inner = [e for e in graph.inner_edges if e.consumer in fed]
+        for dma in graph.dmas_of(group, "load"):
+            end = self._load(dma)
+            for name, slot in dma.ports:
+                fed[name].append((dma, end, slot))
+        inner = graph.edges_in(group)
         for kernel in kernels:
             for edge in inner:
                 if edge.consumer == kernel.name:

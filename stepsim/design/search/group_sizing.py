@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from stepsim.design.choices import Sizing
-from stepsim.design.programs.group_program import GroupProgram
+from stepsim.design.programs.group_program import GroupProgram, fifos_of
 from stepsim.design.search.fifo_planning import FifoPlan
 from stepsim.errors import CompileError
 from stepsim.results import ENDED
@@ -63,13 +63,9 @@ class GroupSizing:
     ) -> None:
         self.made, self.plan, self.slowdown = made, plan, slowdown
         fifos = prepared.wiring.fifos
-        ids = {id(fifo.stream): number for number, fifo in enumerate(fifos)}
-        known = {
-            name: ids[id(stream)] for name, stream in made.streams.items() if id(stream) in ids
-        }
-        self.streams = tuple(known)
-        sized = np.array(list(known.values()), np.int64)
-        self.names = tuple(fifos[number].name for number in sized.tolist())
+        known = fifos_of(made.streams, prepared.wiring)
+        self.streams, self.names = tuple(known), tuple(known.values())
+        sized = np.array([prepared.fifo_numbers[name] for name in self.names], np.int64)
         self.unbounded, self.inner, open_ = self._with_inner(prepared)
         kinds = [re.sub(r"\d+", "#", name) for name in self.names]
         first = {kind: number for number, kind in reversed(list(enumerate(kinds)))}

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import shown
-from stepsim.design.programs.group_program import GroupProgram
+from stepsim.design.operators.values import values_of
+from stepsim.design.programs.group_program import GroupProgram, fifos_of
 from stepsim.errors import CompileError
 from stepsim.graph import Routing
 from stepsim.machine import Machine
@@ -18,6 +19,7 @@ from stepsim.results import ENDED
 from stepsim.simulation import Prepared, prepare
 from stepsim.sizing import FifoSizes, sized
 from stepsim.trace_io import RoutingTable
+from stepsim.typed import typed, typed_but
 
 Trace = NDArray[np.int64]
 """Experts of each row, ``[rows, k]``."""
@@ -75,14 +77,11 @@ class TracedSizes:
     @property
     def streams(self) -> dict[str, int]:
         """Depths of the streams between kernels, by their name in the group's program."""
-        names = _names(self._prepared)
         depths = self.depths
-        return {
-            name: depths[names[id(stream)]]
-            for name, stream in self._program.streams.items()
-            if id(stream) in names
-        }
+        fifos = fifos_of(self._program.streams, self._prepared.wiring)
+        return {name: depths[fifo] for name, fifo in fifos.items()}
 
+    @typed
     def tried(self, traces: Iterable[Any] | RoutingTable) -> Trial:
         """Runs of traces, including ones that were not sized for, compared with unbounded runs.
 
@@ -91,7 +90,8 @@ class TracedSizes:
         CompileError : a trace does not fit the model, or sends an expert more rows than declared.
         """
         bound = [_bound(self._program, one) for one in traces_of(traces)]
-        unbounded = _unbounded(self._prepared).run_many(bound)
+        everything = dict.fromkeys(self._prepared.fifo_numbers)
+        unbounded = self._prepared.changed(fifo_depths=everything).run_many(bound)
         own = self._prepared.changed(fifo_depths=self.depths).run_many(bound)
         return Trial(
             tuple(run.cycles if run.status in ENDED else None for run in own),
@@ -99,6 +99,7 @@ class TracedSizes:
         )
 
 
+@typed_but("traces")
 def size_over_traces(
     program: GroupProgram,
     traces: Iterable[Any] | RoutingTable,
@@ -141,9 +142,8 @@ def size_over_traces(
     held: dict[str, int] = {}
     guaranteed = False
     if guard:
-        names = _names(prepared)
         most = table.max_rows or table.rows
-        held = {names[id(x)]: max(most, 2) for x in program.held.values() if id(x) in names}
+        held = dict.fromkeys(fifos_of(program.held, prepared.wiring).values(), max(most, 2))
         given += covering_traces(table.rows, table.k, table.experts)
         latest = latest_trace(table.rows, table.k, table.experts, most)
         guaranteed = latest is not None
@@ -202,7 +202,7 @@ def traces_of(traces: Any) -> list[Trace]:
     if not single and not isinstance(traces, Iterable):
         raise CompileError(f"traces are {shown(traces)}; give index arrays or routing tables")
     return [
-        np.asarray(one.experts if isinstance(one, RoutingTable) else one)
+        values_of("traces", one.experts if isinstance(one, RoutingTable) else one)
         for one in ([traces] if single else traces)
     ]
 
@@ -210,12 +210,3 @@ def traces_of(traces: Any) -> list[Trace]:
 def _bound(program: GroupProgram, trace: Trace) -> dict[Routing, Any]:
     (name,) = program.routings
     return program.bindings({name: trace})
-
-
-def _names(prepared: Prepared) -> dict[int, str]:
-    """Names of FIFOs by the identity of their stream."""
-    return {id(fifo.stream): fifo.name for fifo in prepared.wiring.fifos}
-
-
-def _unbounded(prepared: Prepared) -> Prepared:
-    return prepared.changed(fifo_depths=dict.fromkeys(prepared.fifo_numbers))

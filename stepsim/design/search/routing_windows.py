@@ -9,8 +9,10 @@ from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.routed import ROUTED, bounds_of, routing_of
 from stepsim.errors import ArgError, CompileError
 from stepsim.trace_io import RoutingTable, routing_parts
+from stepsim.typed import typed
 
 
+@typed
 def routing_windows(
     graph: OperatorGraph, files: Iterable[str | PathLike[str]], most: int
 ) -> list[RoutingTable]:

@@ -286,7 +286,7 @@ def test_dynamic_shapes_are_refused(onnx: Any) -> None:
 
 def test_old_operators_are_refused(onnx: Any) -> None:
     model = model_of(onnx, [("Neg", ["x"], ["y"], {})], X, version=11)
-    with pytest.raises(CompileError, match="version 11; bring the model to 13"):
+    with pytest.raises(CompileError, match="version 11; convert the model to 13"):
         from_onnx(model)
 
 

@@ -61,6 +61,11 @@ def test_programs_of_a_plan_that_was_read_are_the_same() -> None:
         ("clock_ghz: 0.25", "clock_ghz: -1", "clock_ghz"),
         ("direction: load", "direction: load\n  what: 1", "what"),
         ("depth_before: ", "depth_befor: ", "did you mean 'depth_before'?"),
+        ("- group: 0\n", "- group: 0\n  simulation: 3\n", "did you mean 'simulations'?"),
+        ("group: 0\n", "group: x\n", "must be an int"),
+        ("  walk:\n", "  walk:\n    trip: 3\n", "did you mean 'trips'?"),
+        ("interval: ", "interval: fast, x: ", "unknown key 'x'"),
+        ("shared: null", "shared: 1.5", "shared must be an int or None"),
     ],
 )
 def test_damage_is_told_with_its_line(old: str, new: str, told: str) -> None:
@@ -69,6 +74,12 @@ def test_damage_is_told_with_its_line(old: str, new: str, told: str) -> None:
     with pytest.raises(st.errors.CompileError, match=r"^plan(:\d+)?: ") as caught:
         st.design.Plan.from_yaml(text.replace(old, new, 1))
     assert told in str(caught.value)
+
+
+def test_results_of_a_group_are_of_their_types() -> None:
+    text = re.sub(r"simulations: \d+", "simulations: many", small().plan.to_yaml(), count=1)
+    with pytest.raises(st.errors.CompileError, match=r"simulations must be an int, found 'many'"):
+        st.design.Plan.from_yaml(text)
 
 
 def test_a_part_of_a_plan_is_no_plan() -> None:

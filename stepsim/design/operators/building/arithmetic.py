@@ -10,10 +10,12 @@ from stepsim.design.operators.building.recorder import Labels, Ref
 from stepsim.design.operators.building.shaping import Shaping
 from stepsim.design.operators.expressions import Expr, check_expression
 from stepsim.errors import CompileError
+from stepsim.typed import typed_but, typed_class
 
 _PRODUCT: Expr = ("mul", ("arg", 0), ("arg", 1))
 
 
+@typed_class
 class Arithmetic(Shaping):
     """What linalg calls generic operators."""
 
@@ -41,6 +43,7 @@ class Arithmetic(Shaping):
         output = [(f"d{axis}",) for axis in range(rank)]
         return self.record(name, operands, output, body=body)
 
+    @typed_but("operands")
     def apply(self, function: str, *operands: Ref | float) -> Ref:
         """A function that ``st.fn`` has, of values and numbers."""
         inputs: list[Ref] = []
@@ -59,15 +62,19 @@ class Arithmetic(Shaping):
             self.fail(f"{function}: all operands are numbers", "give a value")
         return self.elementwise(function, (function, *parts), *inputs)
 
+    @typed_but("x", "y")
     def add(self, x: Ref | float, y: Ref | float) -> Ref:
         return self.apply("add", x, y)
 
+    @typed_but("x", "y")
     def sub(self, x: Ref | float, y: Ref | float) -> Ref:
         return self.apply("sub", x, y)
 
+    @typed_but("x", "y")
     def mul(self, x: Ref | float, y: Ref | float) -> Ref:
         return self.apply("mul", x, y)
 
+    @typed_but("x", "y")
     def div(self, x: Ref | float, y: Ref | float) -> Ref:
         return self.apply("div", x, y)
 

@@ -9,8 +9,10 @@ from stepsim.arguments import is_number, is_whole, shown
 from stepsim.design.operators.building.recorder import Labels, Ref
 from stepsim.design.operators.building.routed_builder import RoutedBuilder
 from stepsim.design.operators.expressions import Expr
+from stepsim.typed import typed_class
 
 
+@typed_class
 class GraphBuilder(RoutedBuilder):
     """Records a model, an operator at a time; :meth:`graph` gives the verified graph.
 

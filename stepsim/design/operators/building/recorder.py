@@ -18,6 +18,8 @@ from stepsim.design.operators.views import View, cuts_of, mixed_radix
 from stepsim.dtypes import DType, dtype_of
 from stepsim.errors import CompileError
 from stepsim.graph import user_frame
+from stepsim.shown import shown
+from stepsim.typed import typed_class
 
 Labels = Sequence[str | None]
 """The dim that each axis of an operand moves along; None for an axis of size 1 that repeats."""
@@ -51,6 +53,7 @@ class Ref:
         return f"Ref({self.tensor}: {'x'.join(map(str, self.shape)) or 'scalar'})"
 
 
+@typed_class
 class Recorder:
     """Records tensors and operators; :class:`GraphBuilder` adds what models are made of.
 
@@ -249,6 +252,11 @@ class Recorder:
         kept = {label for labels in output for label in labels}
         order = [*dict.fromkeys(label for labels in output for label in labels)]
         order += [label for label in dims if label not in kept]
+        if unknown := [label for label in order if label not in dims]:
+            self.fail(
+                f"{name}: no operand has the label {', '.join(map(shown, unknown))} of the output",
+                "use labels of operands, or give the size in sizes",
+            )
         loops = tuple(
             replace(dim, kind="parallel" if label in kept else "reduction")
             for label in order

@@ -7,8 +7,13 @@ from collections.abc import Sequence
 from stepsim.arguments import is_whole, shown
 from stepsim.design.operators.building.arithmetic import Arithmetic
 from stepsim.design.operators.building.recorder import Labels, Ref
+from stepsim.typed import typed_class
+
+MOST_EXPERTS = 4096
+"""Each of them has operators of its own; the largest models that are known have some hundred."""
 
 
+@typed_class
 class RoutedBuilder(Arithmetic):
     """Dispatch, choice and combination, see :mod:`stepsim.design.operators.routed`."""
 
@@ -27,8 +32,9 @@ class RoutedBuilder(Arithmetic):
         """
         if x.rank != 2 or routing.rank != 2 or x.shape[0] != routing.shape[0]:
             self.fail(f"dispatch: found {x} and routing {routing}", "give [rows, D] and [rows, k]")
-        if not is_whole(experts) or experts < 1:
-            self.fail(f"dispatch: experts is {shown(experts)}", "use an int from 1")
+        if not is_whole(experts) or not 1 <= experts <= MOST_EXPERTS:
+            what = f"dispatch: experts is {shown(experts)}"
+            self.fail(what, f"use an int from 1 to {MOST_EXPERTS:,}, as each of them has its rows")
         most = x.shape[0] if max_rows is None else max_rows
         if not is_whole(most) or not 1 <= most <= x.shape[0]:
             self.fail(f"dispatch: max_rows is {shown(most)}", f"use an int from 1 to {x.shape[0]}")

@@ -8,8 +8,10 @@ from math import prod
 
 from stepsim.arguments import is_whole, shown
 from stepsim.design.operators.building.recorder import Recorder, Ref
+from stepsim.typed import typed_class
 
 
+@typed_class
 class Shaping(Recorder):
     """Reshaping, transposing and slicing."""
 

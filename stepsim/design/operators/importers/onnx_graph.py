@@ -22,6 +22,8 @@ from stepsim.design.operators.importers.recording import Costs, recorded
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 from stepsim.dtypes import DType
 from stepsim.errors import CompileError
+from stepsim.paths import exists
+from stepsim.shown import shown
 
 _FLOATS = {"float32": "f32", "float16": "f16", "float64": "f32", "bfloat16": "bf16"}
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
@@ -29,6 +31,8 @@ _OTHER_OF_MICROSOFT = ("Attention", "RotaryEmbedding")
 """Operators of com.microsoft that differ from the ONNX operators of the same name."""
 _OLDEST = 13
 """Version of the operators from which on an axis of softmax means what it says."""
+_OF_LATER = "Unrecognized attribute"
+"""What ONNX says of an attribute that only later versions of an operator have."""
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _OF_PYTORCH = re.compile(r"/torch/(nn/|_|utils/|fx/|export/|onnx/)")
 
@@ -62,10 +66,10 @@ def from_onnx(
 
     Raises
     ------
-    CompileError : the package onnx is not installed, the file is no model, a shape is not static,
-        or operators are not known, all of them in one message.
+    CompileError : the package onnx is not installed, the file is not a model, a shape is not
+        static, or operators are not known, all of them in one message.
     """
-    onnx = require("onnx", CompileError, "inliner", "numpy_helper", "reference")
+    onnx = require("onnx", CompileError, "checker", "inliner", "numpy_helper", "reference")
     proto = _loaded(onnx, model)
     reader = f"from_onnx({name or proto.graph.name or 'model'})"
     reading = _Reading(onnx, proto, reader)
@@ -83,15 +87,23 @@ def _loaded(onnx: Any, model: Any) -> Any:
     """The model, with functions of its own put in their places."""
     if isinstance(model, (str, PathLike)):
         path = fspath(model)
-        if not Path(path).is_file():
+        if not exists(Path(path), CompileError) or not Path(path).is_file():
             raise CompileError(f"from_onnx: there is no file {path}")
         try:
             model = onnx.load(path)
         except Exception as error:
             raise CompileError(f"{path} is not an ONNX model: {error}") from error
     if not isinstance(model, onnx.ModelProto):
-        raise CompileError(f"from_onnx: expected a file or a ModelProto, found {model!r}")
-    return onnx.inliner.inline_local_functions(model) if model.functions else model
+        raise CompileError(f"from_onnx: expected a file or a ModelProto, found {shown(model)}")
+    if not model.functions:
+        return model
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except Exception as error:  # what ONNX raises has no common class
+        raise CompileError(
+            f"from_onnx({model.graph.name or 'model'}): the functions of the model cannot be put "
+            f"in their places: {error}"
+        ) from error
 
 
 class _Reading:
@@ -109,9 +121,12 @@ class _Reading:
         version = self.opsets.get("", self.opsets.get("ai.onnx", _OLDEST))
         if version < _OLDEST:
             raise CompileError(
-                f"{reader}: the operators are of version {version}; bring the model to "
+                f"{reader}: the operators are of version {version}; convert the model to "
                 f"{_OLDEST} at least, by onnx.version_converter.convert_version"
             )
+        self._rules = onnx.checker.C.CheckerContext()
+        self._rules.ir_version = onnx.IR_VERSION
+        self._rules.opset_imports = {**self.opsets, "": version}
         self.arguments: list[Value] = []
         self.results: dict[str, Value] = {}
         self.dtype = "f32"
@@ -120,7 +135,7 @@ class _Reading:
         graph = model.graph
         held = {tensor.name: tensor for tensor in graph.initializer}
         for name, tensor in held.items():
-            self._found[name] = self._weight(name, onnx.numpy_helper.to_array(tensor))
+            self._found[name] = self._weight(name, self._array(tensor))
         for entry in graph.input:
             if entry.name not in held:
                 self._found[entry.name] = self._input(entry)
@@ -138,6 +153,15 @@ class _Reading:
                 "operator whose first result alone is supported; write the model without it"
             )
         return self._found[name]
+
+    def _array(self, tensor: Any) -> Any:
+        try:
+            return self.onnx.numpy_helper.to_array(tensor)
+        except Exception as error:  # as in _loaded
+            raise CompileError(
+                f"{self.reader}: the numbers of '{tensor.name}' cannot be read: {error}; write "
+                "the model again"
+            ) from error
 
     def _weight(self, name: str, array: Any) -> Value:
         self._types.append(str(array.dtype))
@@ -160,7 +184,13 @@ class _Reading:
                 "export the model with numbers, or set them by "
                 "onnx.tools.update_model_dims.update_inputs_outputs_dims"
             )
-        scalar = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        try:
+            scalar = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        except (KeyError, TypeError):
+            raise CompileError(
+                f"{self.reader}: input '{entry.name}' has the type {kind.elem_type}, which ONNX "
+                "does not have; write the model again"
+            ) from None
         attributes: dict[str, Any] = {"name": entry.name}
         if str(scalar) in _FLOATS:
             self._types.append(str(scalar))
@@ -171,6 +201,7 @@ class _Reading:
         return value
 
     def _read(self, node: Any) -> None:
+        self._check(node)
         place = _place(node)
         inputs = [self._value(name) if name else None for name in node.input]
         attributes = {a.name: self.onnx.helper.get_attribute_value(a) for a in node.attribute}
@@ -189,6 +220,24 @@ class _Reading:
         results = made if isinstance(made, tuple) else (made,)
         for name, value in zip(node.output, results, strict=False):
             self._found[name] = value
+
+    def _check(self, node: Any) -> None:
+        """Refuse a node whose inputs or attributes its operator does not have, or that has no
+        result."""
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if not node.output:
+            raise CompileError(f"{self.reader}: {node.op_type} '{node.name}' has no result")
+        if domain or not self.onnx.defs.has(node.op_type):
+            return  # nobody knows what it has
+        try:
+            self.onnx.checker.check_node(node, self._rules)
+        except Exception as error:  # as in _loaded
+            if _OF_LATER in str(error):
+                return
+            raise CompileError(
+                f"{self.reader}: {node.op_type} '{node.name}' is not valid: {error}; write the "
+                "model again"
+            ) from error
 
     def _computed(self, node: Any, inputs: Sequence[Value | None], place: Place) -> Any:
         """Results of a node of known numbers, by the reference of ONNX."""
@@ -219,6 +268,13 @@ class _Reading:
                 return OPS[node.op_type](inputs, given, place)
             except Unsupported as error:
                 why = str(error)
+            except (LookupError, TypeError, ValueError, AssertionError) as error:
+                # Of the right types, but axes, sizes and shapes do not fit each other.
+                shapes = ", ".join("none" if x is None else str(x.shape) for x in inputs)
+                raise CompileError(
+                    f"{self.reader}: {node.op_type} in {place} does not fit inputs of shapes "
+                    f"{shapes} ({error}); write the model again"
+                ) from error
         own = [x for x in inputs if x is not None]
         if all(x.op in ("constant", "weight") for x in own):
             return self._computed(node, inputs, place)  # such as a mask, of numbers in the file

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -55,12 +54,7 @@ def _dropout(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 def _pow(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x, power = given_inputs(inputs)
-    named = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
-    if power.number in named:
-        return of.elementwise(named[power.number], (x,), at)
-    if power.number == 3.0:
-        return of.elementwise("mul", (of.elementwise("square", (x,), at), x), at)
-    raise Unsupported(f"a power of {power.number}; supported are 2, 3, 1/2, -1/2 and -1")
+    return of.power(x, power.number, power.number, at)
 
 
 def _gelu(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
@@ -75,11 +69,7 @@ def _swish(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 
 def _clip(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = first_input(inputs)
-    for function, bound in (("max", input_at(inputs, 1)), ("min", input_at(inputs, 2))):
-        if bound is not None:
-            x = of.elementwise(function, (x, bound), at)
-    return x
+    return of.clamp(first_input(inputs), input_at(inputs, 1), input_at(inputs, 2), at)
 
 
 def _cast(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
@@ -103,15 +93,11 @@ def _gemm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     if attributes.get("transA", 0):
         x = of.permute(x, (1, 0), at)
     made = of.linear(x, y, None, at) if attributes.get("transB", 0) else of.matmul(x, y, at)
-    alpha, beta = attributes.get("alpha", 1.0), attributes.get("beta", 1.0)
-    if alpha != 1.0:
-        made = of.elementwise("mul", (made, of.constant(alpha)), at)
-    bias = input_at(inputs, 2)
+    made = of.scaled(made, attributes.get("alpha", 1.0), at)
+    bias, beta = input_at(inputs, 2), attributes.get("beta", 1.0)
     if bias is None or beta == 0.0:
         return made
-    if beta != 1.0:
-        bias = of.elementwise("mul", (bias, of.constant(beta)), at)
-    return of.elementwise("add", (made, bias), at)
+    return of.elementwise("add", (made, of.scaled(bias, beta, at)), at)
 
 
 def _softmax(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
@@ -181,7 +167,10 @@ def _flatten(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 def _transpose(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x = first_input(inputs)
-    return of.permute(x, attributes.get("perm") or range(len(x.shape))[::-1], at)
+    order = list(attributes.get("perm") or range(len(x.shape))[::-1])
+    if sorted(order) != list(range(len(x.shape))):
+        raise ValueError(f"perm is {order}")
+    return of.permute(x, order, at)
 
 
 def _squeeze(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
@@ -231,10 +220,7 @@ def _split(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value, ..
         pieces = attributes["outputs"]
         size = -(-x.shape[axis] // pieces)
         sizes = [min(size, x.shape[axis] - i * size) for i in range(pieces)]
-    ends = list(accumulate(sizes))
-    return tuple(
-        of.slice_of(x, axis, end - size, end, 1, at) for size, end in zip(sizes, ends, strict=True)
-    )
+    return of.split(x, sizes, axis, at)
 
 
 def _concat(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
@@ -259,7 +245,7 @@ def _gather(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 def _neighbors(positions: Any, size: int) -> tuple[int, int]:
     rows = [int(row) % size for row in positions.reshape(-1)]
     if rows != list(range(rows[0], rows[0] + len(rows))):
-        raise Unsupported("positions that are no neighbors")
+        raise Unsupported("positions that are not adjacent")
     return rows[0], rows[0] + len(rows)
 
 
@@ -282,7 +268,7 @@ def _scatter_nd(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
           for i in range(places.shape[1])), indexing="ij",
     )  # fmt: skip
     if not np.array_equal(np.stack([part.ravel() for part in grid], 1), places):
-        raise Unsupported("positions that are no rows of one axis")
+        raise Unsupported("positions that are not rows of one axis")
     return of.replaced_rows(x, of.reshape(new, shape, at), axis, first, last, at)
 
 

@@ -224,7 +224,7 @@ def _masked_softmax(value: Value) -> Value | None:
 
 
 def _masked_scores(value: Value) -> Value:
-    """Scores of a softmax with their masks replaced, of which there may be several."""
+    """Scores of a softmax with their masks, possibly several, replaced."""
     found = _mask(value, MINUS_INFINITY)
     if found is not None:
         return found
@@ -264,7 +264,8 @@ def _no_mask(value: Value) -> Value | None:
 
 
 def _guarded(value: Value) -> Value | None:
-    """A softmax whose rows of nothing but minus infinity would become 0, where there are none."""
+    """A softmax behind a guard that sets rows of minus infinity to 0, if no row is all minus
+    infinity."""
     if function_of(value) != "where" or value.inputs[0].op != "unknown":
         return None
     test, zero, x = value.inputs

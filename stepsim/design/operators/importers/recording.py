@@ -183,7 +183,7 @@ class _Record:
             made = _RECORDERS[value.op](self, value)
         if made.shape != value.shape:
             raise CompileError(
-                f"{value.place}: {value.op} has shape {made.shape} where the model says "
+                f"{value.place}: {value.op} has shape {made.shape} but the model states "
                 f"{value.shape}; please report this model"
             )
         return made

@@ -32,10 +32,9 @@ def _binary(function: str, flipped: bool = False) -> Writer:
 
     def write(x: Any, y: Any, alpha: float = 1, *, at: Place) -> Value:
         a, b = _value(x), _value(y)
-        if alpha != 1:
-            b = of.elementwise("mul", (b, _value(alpha)), at) if not flipped else b
-            a = of.elementwise("mul", (a, _value(alpha)), at) if flipped else a
-        return of.elementwise(function, (b, a) if flipped else (a, b), at)
+        if flipped:
+            a, b = b, a
+        return of.elementwise(function, (a, of.scaled(b, alpha, at)), at)
 
     return write
 
@@ -48,13 +47,7 @@ def _div(x: Any, y: Any, *, rounding_mode: str | None = None, at: Place) -> Valu
 
 def _pow(x: Value, power: Any, *, at: Place) -> Value:
     number = power.number if isinstance(power, Value) else float(power)
-    named = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
-    if number in named:
-        return of.elementwise(named[number], (x,), at)
-    if number == 3.0:
-        return of.elementwise("mul", (of.elementwise("square", (x,), at), x), at)
-    raise Unsupported(f"a power of {power if number is None else number}; supported are 2, 3, 1/2, "
-                      "-1/2 and -1")  # fmt: skip
+    return of.power(x, number, power if number is None else number, at)
 
 
 def _gelu(x: Value, approximate: str = "none", *, at: Place) -> Value:
@@ -71,14 +64,19 @@ def _softplus(x: Value, beta: float = 1, threshold: float = 20, *, at: Place) ->
 
 
 def _clamp(x: Value, low: Any = None, high: Any = None, *, at: Place) -> Value:
-    for function, bound in (("max", low), ("min", high)):
-        if bound is not None:
-            x = of.elementwise(function, (x, _value(bound)), at)
-    return x
+    least, most = (None if bound is None else _value(bound) for bound in (low, high))
+    return of.clamp(x, least, most, at)
 
 
 def _masked_fill(x: Value, mask: Value, fill: Any, *, at: Place) -> Value:
     return of.elementwise("where", (mask, _value(fill), x), at)
+
+
+def _as_given(function: Callable[..., Value]) -> Writer:
+    def write(*given: Any, at: Place) -> Value:
+        return function(*given, at)
+
+    return write
 
 
 def _logical(function: Callable[..., Value]) -> Writer:
@@ -111,12 +109,8 @@ def _linear(x: Value, w: Value, bias: Value | None = None, *, at: Place) -> Valu
 def _addmm(
     bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1, at: Place
 ) -> Value:
-    made = of.matmul(x, y, at)
-    if alpha != 1:
-        made = of.elementwise("mul", (made, _value(alpha)), at)
-    if beta != 1:
-        bias = of.elementwise("mul", (bias, _value(beta)), at)
-    return of.elementwise("add", (made, bias), at)
+    made = of.scaled(of.matmul(x, y, at), alpha, at)
+    return of.elementwise("add", (made, of.scaled(bias, beta, at)), at)
 
 
 def _matmul(x: Value, y: Value, *, at: Place) -> Value:
@@ -163,24 +157,8 @@ def _embedding(table: Value, indices: Value, *unused: Any, at: Place, **ignored:
     return of.embedding(table, indices, at)
 
 
-def _reshape(x: Value, shape: Sequence[int], *, at: Place) -> Value:
-    return of.reshape(x, shape, at)
-
-
-def _permute(x: Value, order: Sequence[int], *, at: Place) -> Value:
-    return of.permute(x, order, at)
-
-
-def _transpose(x: Value, first: int, second: int, *, at: Place) -> Value:
-    return of.transpose(x, first, second, at)
-
-
 def _t(x: Value, *, at: Place) -> Value:
     return of.permute(x, range(len(x.shape))[::-1], at)
-
-
-def _unsqueeze(x: Value, axis: int, *, at: Place) -> Value:
-    return of.unsqueeze(x, axis, at)
 
 
 def _squeeze(x: Value, axes: Any = None, *, at: Place) -> Value:
@@ -221,22 +199,11 @@ def _slice(
     return of.slice_of(x, axis, *rows.ends(x, axis, start, stop), step, at)
 
 
-def _select(x: Value, axis: int, position: int, *, at: Place) -> Value:
-    return of.select(x, axis, position, at)
-
-
-def _pieces(x: Value, sizes: Sequence[int], axis: int, at: Place) -> tuple[Value, ...]:
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-    return tuple(
-        of.slice_of(x, axis, end - size, end, 1, at) for size, end in zip(sizes, ends, strict=True)
-    )
-
-
 def _split(x: Value, size: Any, axis: int = 0, *, at: Place) -> tuple[Value, ...]:
     if isinstance(size, int):
         whole = x.shape[axis]
         size = [min(size, whole - done) for done in range(0, whole, size)]
-    return _pieces(x, size, axis, at)
+    return of.split(x, size, axis, at)
 
 
 def _chunk(x: Value, pieces: int, axis: int = 0, *, at: Place) -> tuple[Value, ...]:
@@ -344,14 +311,14 @@ OPS: Mapping[str, Writer] = {
     "rms_norm.default": _rms_norm,
     "scaled_dot_product_attention.default": _sdpa,
     "embedding.default": _embedding,
-    "view.default": _reshape,
-    "reshape.default": _reshape,
-    "_unsafe_view.default": _reshape,
-    "permute.default": _permute,
-    "transpose.int": _transpose,
+    "view.default": _as_given(of.reshape),
+    "reshape.default": _as_given(of.reshape),
+    "_unsafe_view.default": _as_given(of.reshape),
+    "permute.default": _as_given(of.permute),
+    "transpose.int": _as_given(of.transpose),
     "t.default": _t,
     "numpy_T.default": _t,
-    "unsqueeze.default": _unsqueeze,
+    "unsqueeze.default": _as_given(of.unsqueeze),
     "squeeze.default": _squeeze,
     "squeeze.dim": _squeeze,
     "squeeze.dims": _squeeze,
@@ -362,7 +329,7 @@ OPS: Mapping[str, Writer] = {
     "slice.Tensor": _slice,
     "narrow.default": lambda x, axis, start, length, *, at: of.slice_of(
         x, axis, start, start + length, 1, at),
-    "select.int": _select,
+    "select.int": _as_given(of.select),
     "split.Tensor": _split,
     "split.sizes": _split,
     "split_with_sizes.default": _split,

@@ -43,7 +43,7 @@ def _neighbors(positions: Value, axis: int, x: Value) -> tuple[int, int]:
     rows = positions.array.reshape(-1)
     first = int(rows[0])
     if rows.tolist() != list(range(first, first + len(rows))) or first < 0:
-        raise Unsupported("positions that are no neighbors")
+        raise Unsupported("positions that are not adjacent")
     if first + len(rows) > x.shape[axis]:
         raise Unsupported(f"positions up to {first + len(rows)} of {x.shape[axis]}")
     return first, first + len(rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple
 
@@ -140,6 +141,29 @@ def elementwise(function: str, inputs: Sequence[Value], place: Place) -> Value:
     return made("elementwise", inputs, shape, place, function=function)
 
 
+def scaled(x: Value, factor: float, place: Place) -> Value:
+    """The value times a number, of which 1 leaves it as it is."""
+    return x if factor == 1 else elementwise("mul", (x, constant(float(factor))), place)
+
+
+def power(x: Value, exponent: float | None, told: object, place: Place) -> Value:
+    """A power that is known; ``told`` is the exponent as a message names it."""
+    named = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+    if exponent in named:
+        return elementwise(named[exponent], (x,), place)
+    if exponent == 3.0:
+        return elementwise("mul", (elementwise("square", (x,), place), x), place)
+    raise Unsupported(f"a power of {told}; supported are 2, 3, 1/2, -1/2 and -1")
+
+
+def clamp(x: Value, low: Value | None, high: Value | None, place: Place) -> Value:
+    """At least the one and at most the other bound; None is no bound."""
+    for function, bound in (("max", low), ("min", high)):
+        if bound is not None:
+            x = elementwise(function, (x, bound), place)
+    return x
+
+
 def matmul(x: Value, y: Value, place: Place) -> Value:
     if min(len(x.shape), len(y.shape)) < 1 or x.shape[-1] != y.shape[max(-2, -len(y.shape))]:
         raise _refuse(place, f"matmul: shapes {x.shape} and {y.shape} do not fit")
@@ -225,6 +249,14 @@ def slice_of(x: Value, axis: int, start: int, stop: int, step: int, place: Place
         return concat(parts, axis, place)
     shape = (*x.shape[:axis], len(kept), *x.shape[axis + 1 :])
     return made("slice", (x,), shape, place, axis=axis, start=kept.start, stop=kept.stop, step=step)
+
+
+def split(x: Value, sizes: Sequence[int], axis: int, place: Place) -> tuple[Value, ...]:
+    """Parts of these sizes, one after the other along an axis."""
+    ends = accumulate(sizes)
+    return tuple(
+        slice_of(x, axis, end - size, end, 1, place) for size, end in zip(sizes, ends, strict=True)
+    )
 
 
 def select(x: Value, axis: int, position: int, place: Place) -> Value:

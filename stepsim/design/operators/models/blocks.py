@@ -9,15 +9,18 @@ from typing import Any, Literal
 from stepsim.arguments import is_whole, shown
 from stepsim.design.operators.building.builder import GraphBuilder
 from stepsim.design.operators.building.recorder import Ref
+from stepsim.design.operators.building.routed_builder import MOST_EXPERTS
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.models.shapes import ModelShape, model_shape
 from stepsim.dtypes import DType
 from stepsim.errors import CompileError
 from stepsim.graph import without_source_lines
+from stepsim.typed import typed
 
 Phase = Literal["prefill", "decode"]
 
 
+@typed
 def block(
     model: str | ModelShape,
     phase: Phase = "prefill",
@@ -62,6 +65,7 @@ def block(
     return _built(shape, phase, tokens, context, batch, dtype, weight_dtype)
 
 
+@typed
 def moe_block(
     model: str | ModelShape = "qwen3-30b-a3b",
     phase: Phase = "prefill",
@@ -104,13 +108,18 @@ def moe_block(
     return _built(shape, phase, tokens, context, batch, dtype, weight_dtype, max_rows)
 
 
+_MOST = 1 << 31
+"""Of any size of a model."""
+
+
 def _resized(model: str | ModelShape, sizes: Mapping[str, int | None]) -> ModelShape:
     """The shape of a model with other sizes."""
     shape = model_shape(model)
     given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
     for name, size in given.items():
-        if not is_whole(size) or size < 1:
-            raise CompileError(f"block: {name} is {shown(size)}; use an int from 1")
+        most = MOST_EXPERTS if name == "experts" else _MOST
+        if not is_whole(size) or not 1 <= size <= most:
+            raise CompileError(f"block: {name} is {shown(size)}; use an int from 1 to {most:,}")
     return model_shape(replace(shape, **given)) if given else shape
 
 
@@ -298,6 +307,7 @@ class RepeatedBlock:
             at += tensor.bytes
         return found
 
+    @typed
     def name(self, layer: int, tensor: str) -> str:
         """The name of a weight, state or new cache row of a layer: ``layers.3.attn.q``."""
         self._check(layer)
@@ -309,6 +319,7 @@ class RepeatedBlock:
                 f"{self.block.name}: there is no layer {shown(layer)}; use 0 to {self.layers - 1}"
             )
 
+    @typed
     def evaluate(self, values: Mapping[str, Any], dtype: Any = "float32") -> dict[str, Any]:
         """Results of the model: ``y`` and the new rows of the cache of each layer.
 
@@ -338,6 +349,7 @@ class RepeatedBlock:
         return results | {"y": passed["x"]}
 
 
+@typed
 def whole_model(
     model: str | ModelShape, phase: Phase = "prefill", *, layers: int | None = None, **sizes: Any
 ) -> RepeatedBlock:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from stepsim.errors import CompileError, did_you_mean
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ _ALL = (
 )  # fmt: skip
 
 MODELS: Mapping[str, ModelShape] = MappingProxyType({shape.name: shape for shape in _ALL})
-"""Models of which there are blocks, by name."""
+"""Models that have blocks, by name."""
 
 _EXPERTS = (
     ModelShape(
@@ -93,6 +94,7 @@ MOE_MODELS: Mapping[str, ModelShape] = MappingProxyType({shape.name: shape for s
 """Models with experts, by name; see :func:`stepsim.design.moe_block`."""
 
 
+@typed
 def model_shape(model: str | ModelShape) -> ModelShape:
     """The shape of a name, or itself.
 

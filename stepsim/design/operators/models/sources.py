@@ -13,6 +13,7 @@ from stepsim.design.operators.models.blocks import RepeatedBlock, block, moe_blo
 from stepsim.design.operators.models.shapes import model_shape
 from stepsim.errors import ArgError, CompileError, did_you_mean
 from stepsim.machine import Machine
+from stepsim.typed import typed
 
 
 def operator_graph(
@@ -50,7 +51,7 @@ def operator_graph(
                     f"compile: there is no argument '{name}'{near} Sizes of a model that is named: "
                     f"{', '.join(known)}"
                 )
-        return make(model, **{**_types(machine), **sizes})
+        return make(model, **{**element_types(machine), **sizes})
     if sizes:
         raise CompileError(
             f"compile: {', '.join(sizes)}: a graph has its own sizes; give them where it is made"
@@ -61,12 +62,12 @@ def operator_graph(
         return model
     from stepsim.design.operators.importers import graph_of
 
-    found = graph_of(model, keep_going=keep_going, **_types(machine))
+    found = graph_of(model, keep_going=keep_going, **element_types(machine))
     # Without the arrays of an import, which no plan holds.
     return OperatorGraph(found.name, found.tensors, found.ops, found.attributes)
 
 
-def _types(machine: Machine) -> dict[str, Any]:
+def element_types(machine: Machine) -> dict[str, Any]:
     """Element types of designs for a machine."""
     device = machine.device
     if device is None:
@@ -74,6 +75,7 @@ def _types(machine: Machine) -> dict[str, Any]:
     return {"dtype": device.activation_dtype, "weight_dtype": device.weight_dtype}
 
 
+@typed
 def find_model(
     text: str, machine: Machine, sizes: Mapping[str, Any], *, keep_going: bool = False
 ) -> OperatorGraph:

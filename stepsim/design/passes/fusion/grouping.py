@@ -21,6 +21,7 @@ from stepsim.design.passes.fusion.methods import (
 )
 from stepsim.errors import CompileError, did_you_mean
 from stepsim.itensor import ITensor, NormalForm, converter
+from stepsim.typed import typed
 
 REUSE_BYTES = 1 << 18
 """Largest buffer in bytes in which a load keeps data instead of loading it again."""
@@ -32,6 +33,7 @@ _METHODS: Mapping[str, Callable[[FusionGraph, int], Groups]] = {
 }
 
 
+@typed
 def share_converters(graph: DataflowGraph) -> DataflowGraph:
     """Let consumers that need one stream in the same other order share a converter and fork.
 
@@ -104,6 +106,7 @@ def _clusters(graph: DataflowGraph) -> list[int]:
     return [order.index(place[root(kernel.name)]) for kernel in graph.kernels]
 
 
+@typed
 def fuse_kernels(
     graph: DataflowGraph,
     budget: int,
@@ -152,7 +155,7 @@ def fuse_kernels(
 def _loads_within(graph: DataflowGraph, budget: int) -> DataflowGraph:
     """Loads keep what is read again as far as the converters of their group leave bytes for it."""
     left = {
-        kernels[0].group: budget - _converter_bytes(graph, kernels[0].group)
+        kernels[0].group: budget - graph.converter_bytes_of(kernels[0].group)
         for kernels in graph.groups
     }
     again: dict[str, Dma] = {}
@@ -168,12 +171,6 @@ def _loads_within(graph: DataflowGraph, budget: int) -> DataflowGraph:
             left[dma.group] -= dma.converter_bytes
             del again[dma.name]
     return graph.replaced(dmas=tuple(again.get(dma.name, dma) for dma in graph.dmas))
-
-
-def _converter_bytes(graph: DataflowGraph, group: int) -> int:
-    """Bytes of the converters between kernels of a group, shared ones once."""
-    inside = tuple(e for e in graph.inner_edges if graph.kernel(e.producer).group == group)
-    return graph.replaced(edges=inside).converter_bytes
 
 
 def _in_running_order(graph: FusionGraph, labels: tuple[int, ...]) -> list[int]:

@@ -22,6 +22,7 @@ from stepsim.design.passes.fusion.groups import (
     renumbered,
 )
 from stepsim.errors import CompileError
+from stepsim.typed import typed
 
 MOST_EXHAUSTIVE = 10
 """Kernels of a graph of which every partition is tried: 115 975 of them."""
@@ -81,6 +82,7 @@ def greedy_groups(graph: FusionGraph, budget: int) -> Groups:
     return Groups(graph, tuple(labels), tuple(steps))
 
 
+@typed
 def merged_groups(graph: FusionGraph, budget: int, counting: Counting = "tensors") -> Groups:
     """Groups of little external traffic under a budget of bytes of converters per group.
 

@@ -15,8 +15,10 @@ from stepsim.design.passes.loops.stream_order import (
 )
 from stepsim.design.passes.loops.tiling import permute, tile
 from stepsim.errors import CompileError
+from stepsim.typed import typed
 
 
+@typed
 def stream_tokens(
     graph: OperatorGraph, size: int = 64, rows: int = 8, heads: Heads = "inside"
 ) -> OperatorGraph:

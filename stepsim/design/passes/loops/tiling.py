@@ -23,6 +23,7 @@ from stepsim.design.passes.loops.part_tiles import Parts, common_divisor, fits_p
 from stepsim.design.passes.loops.stream_order import stream_orders
 from stepsim.design.passes.loops.unrolling import Unrollable, exact, heap_skip, heap_stop
 from stepsim.errors import CompileError, did_you_mean
+from stepsim.typed import typed
 
 _BY_ROW = ("choose", "combine")
 """Kinds of operators that work on a row and an expert of it at a time."""
@@ -33,6 +34,7 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 _METHODS = {"heap_stop": heap_stop, "heap_skip": heap_skip, "exact": exact}
 
 
+@typed
 def tile(
     graph: OperatorGraph,
     size: int = Choices.tile,
@@ -235,6 +237,7 @@ def _require_slice(op: Op, operand: Operand, index: Index) -> None:
         reach *= step
 
 
+@typed
 def permute(
     graph: OperatorGraph,
     order: Order = "reductions_outermost",
@@ -288,6 +291,7 @@ def _tiling_of(op: Op, what: str) -> Tiling:
     return op.tiling
 
 
+@typed
 def unroll(
     graph: OperatorGraph,
     budget: int,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,7 @@ from numpy.typing import NDArray
 from stepsim.deferred import deferred
 from stepsim.errors import CompileError
 
-if TYPE_CHECKING:
-    from scipy import optimize
-else:
-    optimize = deferred("scipy.optimize")
+optimize: Any = deferred("scipy.optimize")
 
 
 @dataclass(frozen=True, slots=True)

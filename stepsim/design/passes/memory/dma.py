@@ -13,6 +13,7 @@ from stepsim.design.dataflow.graph import DataflowGraph, Dma
 from stepsim.design.dataflow.untyped import Untyped
 from stepsim.dtypes import dtype_of, packed_bytes
 from stepsim.errors import CompileError
+from stepsim.typed import typed
 
 BURST_BYTES = 4096
 """Bytes that a load of a packed tensor requests at a time: the longest burst of AXI4."""
@@ -72,12 +73,13 @@ def _burst(dma: Dma, most: int) -> int:
                and tokens % n == 0))  # fmt: skip
 
 
+@typed
 def widen(graph: DataflowGraph, port_bits: int = PORT_BITS) -> DataflowGraph:
     """Move packed tiles in words of the memory port; the last word of a tile may be padded.
 
     Raises
     ------
-    CompileError : nothing is packed, or a word is no whole number of elements.
+    CompileError : nothing is packed, or a word is not a whole number of elements.
     """
     if not any(dma.packed for dma in graph.dmas):
         raise CompileError(f"widen: no tensor of {graph.name} is packed; pack them first")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 from stepsim.design.dataflow.buffer_walks import tile_of
 from stepsim.design.dataflow.graph import DataflowGraph, Kernel
 from stepsim.design.dataflow.untyped import Untyped
 from stepsim.errors import CompileError, did_you_mean
+from stepsim.typed import typed
 
 Vector = tuple[int, int]
 
@@ -17,6 +19,7 @@ HOPS = 8
 """
 
 
+@typed
 def vectorize_fifos(
     graph: DataflowGraph, vectors: Mapping[str, Vector] | None = None, *, slack: float = 0.005
 ) -> DataflowGraph:
@@ -40,7 +43,7 @@ def vectorize_fifos(
     CompileError : there is no such edge, a vector does not divide the tile, or ``slack`` is
         negative. Untyped edges have whole tiles.
     """
-    if slack < 0:
+    if not 0 <= slack < inf:
         raise CompileError(f"vectorize_fifos: slack is a share of cycles from 0, found {slack}")
     stated = dict(vectors or {})
     untyped = {edge.name for edge in graph.inner_edges if isinstance(edge.source, Untyped)}
@@ -100,6 +103,7 @@ def _vector(consumer: Kernel, tile: Vector, delay: float) -> Vector:
     return tile
 
 
+@typed
 def fold_buffers(graph: DataflowGraph) -> DataflowGraph:
     """Let both ends of a FIFO work on one tile buffer, and remove the FIFO.
 

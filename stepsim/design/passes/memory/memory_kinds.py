@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from stepsim.deferred import deferred
 from stepsim.errors import CompileError
 
 if TYPE_CHECKING:
-    from scipy import optimize
-
     from stepsim.machine import Device
-else:
-    optimize = deferred("scipy.optimize")
+
+optimize: Any = deferred("scipy.optimize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,121 +108,133 @@ def allocate(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> Allo
     CompileError
         A buffer fits nowhere once bigger ones are placed, either way; names it and what is left.
     """
-    need = _needs(buffers, kinds)
-    share = [{name: n / kinds[name].blocks for name, n in row.items()} for row in need]
+    table = _Table(buffers, kinds)
     starts = []
-    spilled = _spilled(kinds, need, share)
+    spilled = table.spilled()
     if spilled is not None:
         starts.append(spilled)
     try:
-        starts.append(_biggest_first(buffers, kinds, need, share))
+        starts.append(table.biggest_first())
     except CompileError:
         if not starts:
             raise
     for chosen in starts:
-        _improve(chosen, kinds, need, share)
-    found = [_allocation(buffers, kinds, need, chosen) for chosen in starts]
-    return min(found, key=lambda allocation: allocation.share)
+        table.improve(chosen)
+    return min(map(table.allocation, starts), key=lambda allocation: allocation.share)
 
 
-def _biggest_first(
-    buffers: Sequence[Buffer],
-    kinds: Mapping[str, MemoryKind],
-    need: Sequence[Mapping[str, int]],
-    share: Sequence[Mapping[str, float]],
-) -> dict[int, str]:
-    room = {name: kind.blocks for name, kind in kinds.items()}
-    chosen: dict[int, str] = {}
-    for i in sorted(range(len(buffers)), key=lambda i: (-buffers[i].bits, i)):
-        fits = [name for name in kinds if need[i][name] <= room[name]]
-        if not fits:
-            raise CompileError(_no_room(buffers[i], need[i], room))
-        chosen[i] = min(fits, key=lambda name: share[i][name])
-        room[chosen[i]] -= need[i][chosen[i]]
-    return chosen
+class _Table:
+    """What buffers take of every kind.
 
+    Attributes
+    ----------
+    need : blocks, by buffer and kind.
+    share : of the device's blocks of a kind, by buffer and kind.
+    """
 
-def _spilled(
-    kinds: Mapping[str, MemoryKind],
-    need: Sequence[Mapping[str, int]],
-    share: Sequence[Mapping[str, float]],
-) -> dict[int, str] | None:
-    """Each buffer where it takes least, then out of kinds that are too full; None if stuck."""
-    chosen = {i: min(kinds, key=lambda name: row[name]) for i, row in enumerate(share)}
-    room = _room(kinds, need, chosen)
-    while min(room.values()) < 0:
-        full = min(room, key=lambda name: room[name])
-        moves = [
-            ((share[i][other] - share[i][full]) / min(need[i][full], -room[full]), i, other)
-            for i, name in chosen.items()
-            if name == full
-            for other in kinds
-            if need[i][other] <= room[other]
-        ]
-        if not moves:
-            return None
-        _, i, other = min(moves)
-        room[full] += need[i][full]
-        room[other] -= need[i][other]
-        chosen[i] = other
-    return chosen
+    def __init__(self, buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> None:
+        names = [buffer.name for buffer in buffers]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise CompileError(f"two buffers are named '{twice}'; names of buffers must differ")
+        if not kinds:
+            raise CompileError(
+                "the device states no memory; give its blocks, as device.bram_blocks"
+            )
+        self.buffers, self.kinds = buffers, kinds
+        self.need = [{n: blocks_needed(buffer, k) for n, k in kinds.items()} for buffer in buffers]
+        self.share = [{n: need / kinds[n].blocks for n, need in row.items()} for row in self.need]
 
+    def biggest_first(self) -> dict[int, str]:
+        buffers, need, share = self.buffers, self.need, self.share
+        chosen: dict[int, str] = {}
+        room = self.room(chosen)
+        for i in sorted(range(len(buffers)), key=lambda i: (-buffers[i].bits, i)):
+            fits = [name for name in self.kinds if need[i][name] <= room[name]]
+            if not fits:
+                raise CompileError(_no_room(buffers[i], need[i], room))
+            chosen[i] = min(fits, key=lambda name: share[i][name])
+            room[chosen[i]] -= need[i][chosen[i]]
+        return chosen
 
-def _room(
-    kinds: Mapping[str, MemoryKind],
-    need: Sequence[Mapping[str, int]],
-    chosen: Mapping[int, str],
-) -> dict[str, int]:
-    """Remaining blocks of every kind; negative where too many are taken."""
-    room = {name: kind.blocks for name, kind in kinds.items()}
-    for i, name in chosen.items():
-        room[name] -= need[i][name]
-    return room
+    def spilled(self) -> dict[int, str] | None:
+        """Each buffer where it takes least, then out of kinds that are too full; None if stuck."""
+        kinds, need, share = self.kinds, self.need, self.share
+        chosen = {i: min(kinds, key=lambda name: row[name]) for i, row in enumerate(share)}
+        room = self.room(chosen)
+        while min(room.values()) < 0:
+            full = min(room, key=lambda name: room[name])
+            moves = [
+                ((share[i][other] - share[i][full]) / min(need[i][full], -room[full]), i, other)
+                for i, name in chosen.items()
+                if name == full
+                for other in kinds
+                if need[i][other] <= room[other]
+            ]
+            if not moves:
+                return None
+            _, i, other = min(moves)
+            room[full] += need[i][full]
+            room[other] -= need[i][other]
+            chosen[i] = other
+        return chosen
 
+    def room(self, chosen: Mapping[int, str]) -> dict[str, int]:
+        """Remaining blocks of every kind; negative where too many are taken."""
+        room = {name: kind.blocks for name, kind in self.kinds.items()}
+        for i, name in chosen.items():
+            room[name] -= self.need[i][name]
+        return room
 
-def _improve(
-    chosen: dict[int, str],
-    kinds: Mapping[str, MemoryKind],
-    need: Sequence[Mapping[str, int]],
-    share: Sequence[Mapping[str, float]],
-) -> None:
-    """Move buffers to kinds where they take less, if need be after another has made room."""
-    room = _room(kinds, need, chosen)
+    def improve(self, chosen: dict[int, str]) -> None:
+        """Move buffers to kinds where they take less, if need be after another has made room."""
+        need, share = self.need, self.share
+        room = self.room(chosen)
 
-    def place(i: int, name: str) -> None:
-        room[chosen[i]] += need[i][chosen[i]]
-        room[name] -= need[i][name]
-        chosen[i] = name
+        def place(i: int, name: str) -> None:
+            room[chosen[i]] += need[i][chosen[i]]
+            room[name] -= need[i][name]
+            chosen[i] = name
 
-    def gain(i: int, name: str) -> float:
-        return share[i][chosen[i]] - share[i][name]
+        def gain(i: int, name: str) -> float:
+            return share[i][chosen[i]] - share[i][name]
 
-    moving = True
-    while moving:
-        moving = False
-        for i in chosen:
-            for name in room:
-                if gain(i, name) <= 1e-12:
-                    continue
-                old = chosen[i]
-                if need[i][name] <= room[name]:
-                    place(i, name)
-                    moving = True
-                    continue
-                short = need[i][name] - room[name]
-                partners = [
-                    (gain(j, other) + gain(i, name), j, other)
-                    for j in chosen
-                    if j != i and chosen[j] == name and need[j][name] >= short
-                    for other in room
-                    if other != name
-                    and need[j][other] <= room[other] + (need[i][old] if other == old else 0)
-                ]
-                best = max(partners, default=(0.0, -1, ""))
-                if best[0] > 1e-12:
-                    place(best[1], best[2])
-                    place(i, name)
-                    moving = True
+        moving = True
+        while moving:
+            moving = False
+            for i in chosen:
+                for name in room:
+                    if gain(i, name) <= 1e-12:
+                        continue
+                    old = chosen[i]
+                    if need[i][name] <= room[name]:
+                        place(i, name)
+                        moving = True
+                        continue
+                    short = need[i][name] - room[name]
+                    partners = [
+                        (gain(j, other) + gain(i, name), j, other)
+                        for j in chosen
+                        if j != i and chosen[j] == name and need[j][name] >= short
+                        for other in room
+                        if other != name
+                        and need[j][other] <= room[other] + (need[i][old] if other == old else 0)
+                    ]
+                    best = max(partners, default=(0.0, -1, ""))
+                    if best[0] > 1e-12:
+                        place(best[1], best[2])
+                        place(i, name)
+                        moving = True
+
+    def allocation(self, chosen: Mapping[int, str]) -> Allocation:
+        used = dict.fromkeys(self.kinds, 0)
+        for i, name in chosen.items():
+            used[name] += self.need[i][name]
+        return Allocation(
+            {buffer.name: chosen[i] for i, buffer in enumerate(self.buffers)},
+            used,
+            sum(count / self.kinds[name].blocks for name, count in used.items()),
+        )
 
 
 def pack(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> Allocation:
@@ -236,20 +246,20 @@ def pack(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> Allocati
         No choice fits the device.
     """
     if not buffers:
-        return _allocation(buffers, kinds, [], {})
-    need = _needs(buffers, kinds)
+        return Allocation({}, dict.fromkeys(kinds, 0), 0.0)
+    table = _Table(buffers, kinds)
     names = list(kinds)
-    table = np.array([[need[i][name] for name in names] for i in range(len(buffers))], float)
+    need = np.array([[row[name] for name in names] for row in table.need], float)
     room = np.array([kinds[name].blocks for name in names], float)
     one = np.kron(np.eye(len(buffers)), np.ones(len(names)))
-    used = np.hstack([np.diag(row) for row in table])
+    used = np.hstack([np.diag(row) for row in need])
     found = optimize.milp(
-        (table / room).ravel(),
+        (need / room).ravel(),
         constraints=[
             optimize.LinearConstraint(one, 1, 1),
             optimize.LinearConstraint(used, -np.inf, room),
         ],
-        integrality=np.ones(table.size),
+        integrality=np.ones(need.size),
         bounds=optimize.Bounds(0, 1),
         options={"mip_rel_gap": 0.0},
     )
@@ -259,34 +269,8 @@ def pack(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> Allocati
             + ", ".join(f"{kinds[name].blocks} blocks of {name}" for name in names)
             + "; use smaller tiles or a smaller fusion budget"
         )
-    picks = found.x.reshape(table.shape).argmax(axis=1)
-    return _allocation(buffers, kinds, need, {i: names[k] for i, k in enumerate(picks.tolist())})
-
-
-def _needs(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> list[dict[str, int]]:
-    names = [buffer.name for buffer in buffers]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise CompileError(f"two buffers are named '{twice}'; names of buffers must differ")
-    if not kinds:
-        raise CompileError("the device states no memory; give its blocks, as device.bram_blocks")
-    return [{n: blocks_needed(buffer, k) for n, k in kinds.items()} for buffer in buffers]
-
-
-def _allocation(
-    buffers: Sequence[Buffer],
-    kinds: Mapping[str, MemoryKind],
-    need: Sequence[Mapping[str, int]],
-    chosen: Mapping[int, str],
-) -> Allocation:
-    used = dict.fromkeys(kinds, 0)
-    for i, name in chosen.items():
-        used[name] += need[i][name]
-    return Allocation(
-        {buffer.name: chosen[i] for i, buffer in enumerate(buffers)},
-        used,
-        sum(count / kinds[name].blocks for name, count in used.items()),
-    )
+    picks = found.x.reshape(need.shape).argmax(axis=1)
+    return table.allocation({i: names[k] for i, k in enumerate(picks.tolist())})
 
 
 def _no_room(buffer: Buffer, need: Mapping[str, int], room: Mapping[str, int]) -> str:

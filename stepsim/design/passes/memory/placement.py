@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge, Kernel
 from stepsim.design.passes.memory.dies import Stream, Task, partition as best_dies
 from stepsim.design.passes.memory.memory_kinds import Allocation, Buffer, allocate, kinds_of
 from stepsim.errors import CompileError
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from stepsim.machine import Device
 
 
+@typed
 def buffers_of(graph: DataflowGraph, group: int) -> tuple[Buffer, ...]:
     """The memories of a group: FIFOs and converters, buffers of loads and stores, kept results.
 
@@ -23,7 +26,7 @@ def buffers_of(graph: DataflowGraph, group: int) -> tuple[Buffer, ...]:
 
     Parameters
     ----------
-    group : its number; of one that does not exist there are none.
+    group : its number; a group that does not exist has no buffers.
     """
     return tuple(buffer for buffer, _ in _placed(graph, group))
 
@@ -31,9 +34,7 @@ def buffers_of(graph: DataflowGraph, group: int) -> tuple[Buffer, ...]:
 def _placed(graph: DataflowGraph, group: int) -> list[tuple[Buffer, Edge | Dma | Kernel]]:
     found: list[tuple[Buffer, Edge | Dma | Kernel]] = []
     shared: set[object] = set()
-    for edge in graph.inner_edges:
-        if graph.kernel(edge.producer).group != group:
-            continue
+    for edge in graph.edges_in(group):
         if not edge.folded:
             found.append((Buffer(f"fifo {edge.name}", edge.fifo_bits, edge.fifo_depth), edge))
         key = edge.buffer
@@ -59,12 +60,11 @@ def _placed(graph: DataflowGraph, group: int) -> list[tuple[Buffer, Edge | Dma |
 
 def _strip(kernel: Kernel) -> Buffer:
     """The results that a kernel keeps: a tile, or those of all loops within its reductions."""
-    tiles = 1
-    for loop in kernel.kept:
-        tiles *= loop.trip
+    tiles = prod(loop.trip for loop in kernel.kept)
     return Buffer(f"kernel {kernel.name}", kernel.output.itensor.token_bits, 2 * tiles)
 
 
+@typed
 def place_in_memory(
     graph: DataflowGraph, device: Device
 ) -> tuple[DataflowGraph, tuple[Allocation, ...]]:
@@ -99,6 +99,11 @@ def place_in_memory(
     return graph.replaced(edges=edges, dmas=dmas), tuple(allocations)
 
 
+_LARGEST_WEIGHT = 1_000_000
+"""Of an objective; with larger ones the solver runs into the limits of floating point."""
+
+
+@typed
 def place_on_dies(
     graph: DataflowGraph,
     device: Device,
@@ -117,6 +122,12 @@ def place_on_dies(
     ------
     CompileError : a group fits no placement.
     """
+    for name, weight in (("traffic", traffic_weight), ("imbalance", imbalance_weight)):
+        if not 0 <= weight <= _LARGEST_WEIGHT:
+            raise CompileError(
+                f"place_on_dies: {name}_weight must be from 0 to {_LARGEST_WEIGHT:,}, found "
+                f"{weight}; only the ratio of the two weights matters"
+            )
     where: dict[str, int] = {}
     memory = sum(
         kind.blocks * max(words * bits for words, bits in kind.shapes)

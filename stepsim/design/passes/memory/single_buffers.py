@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from typing import TypeVar
 
 from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge
 from stepsim.errors import CompileError, did_you_mean
 from stepsim.itensor import Converter
+from stepsim.typed import typed
 
 Owner = TypeVar("Owner", Edge, Dma)
 
 
+@typed
 def single_buffers(
     graph: DataflowGraph, names: Collection[str] | None = None, *, slack: float = 0.005
 ) -> DataflowGraph:
@@ -37,7 +39,7 @@ def single_buffers(
     ------
     CompileError : an edge or load has no such name, or no converter, or ``slack`` is negative.
     """
-    if slack < 0:
+    if not 0 <= slack < inf:
         raise CompileError(f"single_buffers: slack is a share from 0, found {slack}")
     owners: dict[str, Edge | Dma] = {dma.name: dma for dma in graph.dmas if dma.direction == "load"}
     owners |= {edge.name: edge for edge in graph.edges}
