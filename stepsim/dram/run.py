@@ -90,7 +90,7 @@ class DramRun:
         }
 
     def table(self) -> pa.Table:
-        """A row for every request, in Arrow; stamps of what there is none of are null."""
+        """A row for every request, in Arrow; stamps of events that did not occur are null."""
         columns: dict[str, Any] = {
             "stream": self.stream, "address": self.address, "write": self.write,
         }  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import Range, shown
+from stepsim.dram.numbers import whole_array
 from stepsim.dram.run import KINDS, DramRun
 from stepsim.errors import ArgError
 from stepsim.kernels import (
@@ -182,14 +183,9 @@ def _of_table(table: Any, beside: dict[str, Any]) -> dict[str, Any]:
 
 
 def _numbers(name: str, values: Any, count: int | None) -> NDArray[np.int64]:
-    array = np.asarray(values)
-    if array.ndim == 1 and not len(array):
-        array = array.astype(np.int64)  # an empty array of any type
-    if array.ndim != 1 or array.dtype.kind not in "iub":
-        raise ArgError(
-            f"{name}: expected an array of one dim of whole numbers, found {array.ndim} dims of "
-            f"{array.dtype}"
-        )
+    array: Any = whole_array(name, values)
+    if array.ndim != 1:
+        raise ArgError(f"{name}: expected an array of one dim, found {array.ndim} dims")
     if count is not None and len(array) != count:
         raise ArgError(
             f"{name}: expected one number for each of {count} addresses, found {len(array)}"

@@ -19,4 +19,4 @@ from stepsim.hardware.units import Fifo as Fifo, Unit as Unit, reference as refe
 # isort: split
 # for other rooms
 from stepsim.hardware.ensembles import DISTURBANCES as DISTURBANCES
-from stepsim.hardware.simulation import measures as measures
+from stepsim.hardware.simulation import measures as measures, on_hardware as on_hardware

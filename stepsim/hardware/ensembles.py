@@ -45,7 +45,7 @@ def ensemble(
     """
 
     def end(member: OnHardware, stopped: Callable[[], bool]) -> Ending:
-        done = run_network(member.network, member.machine, max_cycles=max_cycles)
+        done = run_network(member.network, member.machine, max_cycles=max_cycles, stopped=stopped)
         status = STATUS[done.status]
         return Ending(status, done.message, done.cycles if status == "ok" else None)
 

@@ -55,6 +55,7 @@ from stepsim.graph import (
 )
 from stepsim.hardware.network import Network
 from stepsim.hardware.units import SIDE
+from stepsim.typed import typed
 
 _EXISTS: Final = (
     "there are units for loads without reference, elementwise maps, products of matrices, sums, "
@@ -124,6 +125,7 @@ class _Building:
 _Rule = Callable[[_Building, Any], None]
 
 
+@typed
 def network_of(
     program: Program, *, sink: Literal["writer", "printer"] = "writer", name: str | None = None
 ) -> Network:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepsim.hardware.machine import Machine
-from stepsim.machine import Family, load_description, loading
+from stepsim.machine import Family, list_machines as tile_machines, load_description, loading
+from stepsim.typed import typed
 
 _PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "hdl": {
@@ -30,7 +31,15 @@ _PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 _ADVICE: Final = "Start from 'stepsim machines --show hdl'."
 
-_FAMILY: Final = Family(Machine, _PRESETS, ("memory.pointer", 1), _ADVICE)
+_FAMILY: Final = Family(
+    Machine,
+    _PRESETS,
+    ("memory.pointer", 1),
+    _ADVICE,
+    tile_machines(),
+    "the tile level; use the functions of st itself, as in st.simulate(program, '{name}'), or "
+    "leave out --level hardware on the command line",
+)
 
 
 def list_machines() -> tuple[str, ...]:
@@ -55,6 +64,7 @@ def load_machine(
     return load_description(_FAMILY, machine, overrides)
 
 
+@typed
 def parse_overrides(items: Iterable[str]) -> dict[str, str]:
     """Split ``key=value`` texts into the mapping that `load_machine` takes as overrides.
 

@@ -14,6 +14,7 @@ from typing import Any
 from stepsim.arguments import Range, shown, text_of
 from stepsim.errors import ArgError, GraphError, did_you_mean
 from stepsim.hardware.units import STOPS, Fifo, Unit
+from stepsim.typed import typed
 
 _RANK = Range(62, "inner dims")
 _STOP = Range(62, "dims that a message ends")
@@ -74,6 +75,7 @@ class Network:
         self._fifo(fifo, holds=self._known(source, "wire").holds)
         return self._add(Unit(f"{source} > {fifo}", "wire", (source,), (fifo,)))
 
+    @typed
     def fork(self, name: str, source: str, ways: int = 2) -> tuple[str, ...]:
         """Copy every message into ``ways`` FIFOs ``NAME.1``, ``NAME.2``, ... when all have room."""
         ways = _WAYS.checked(f"fork {name!r}: ways", ways)
@@ -83,6 +85,7 @@ class Network:
         self._add(Unit(name, "fork", (source,), outputs))
         return outputs
 
+    @typed
     def map(
         self,
         name: str,
@@ -114,16 +117,19 @@ class Network:
         self._add(Unit(name, "map", inputs, (output,), values, function=function))
         return output
 
+    @typed
     def inner_sum(self, name: str, source: str, rank: int = 1) -> str:
         """Sum over the ``rank`` innermost dims: one message for each input with stop >= rank."""
         rank = _RANK.checked(f"inner sum {name!r}: rank", rank)
         return self._simple(name, "sum", source, {"rank": rank})
 
+    @typed
     def promote(self, name: str, source: str, rank: int) -> str:
         """Insert a dim of size 1 at ``rank``: a stop of ``rank`` or more grows by 1."""
         rank = _RANK.checked(f"promote {name!r}: rank", rank)
         return self._simple(name, "promote", source, {"rank": rank})
 
+    @typed
     def repeat(self, name: str, source: str, times: int) -> str:
         """Repeat every reference; the last copy releases the group and ends one dim more."""
         times = _TIMES.checked(f"repeat {name!r}: times", times)
@@ -131,6 +137,7 @@ class Network:
         self._fifo(f"{name}.out", holds="reference")
         return self._add(Unit(name, "repeat", (f"{name}.in",), (f"{name}.out",), {"times": times}))
 
+    @typed
     def buffer(self, name: str, source: str, rank: int, times: int | None = None) -> str:
         """Store groups of the ``rank`` innermost dims and play each back ``times`` times.
 
@@ -139,8 +146,18 @@ class Network:
         rank : a group ends with a message of this stop or more.
         times : None: references go straight back, by a wire and no repeat; groups play once.
         """
-        return self._buffer(name, source, rank, times)
+        rank = _RANK.checked(f"buffer {name!r}: rank", rank)
+        if times is not None:
+            times = _TIMES.checked(f"buffer {name!r}: times", times)
+        stored = self.wire(source, f"{name}.din")
+        out = self._fifo(f"{name}.tout", holds="reference")
+        back = out if times is None else self.repeat(f"{name}.rep", out, times)
+        played = self._fifo(f"{name}.dout")
+        wanted = self.wire(back, f"{name}.tin")
+        self._add(Unit(name, "buffer", (stored, wanted), (out, played), {"rank": rank}))
+        return played
 
+    @typed
     def matmul(self, name: str, a: str, b: str, repeat_a: int, repeat_b: int) -> str:
         """Products of tiles summed over the innermost dim: two buffers, a product, an inner sum.
 
@@ -152,6 +169,7 @@ class Network:
         product = self.map(f"{name}.mm", left, right, function="product")
         return self.inner_sum(f"{name}.sum", product, 1)
 
+    @typed
     def accumulator(self, name: str, source: str, rank: int) -> str:
         """Sum whole logical tiles of two dims over the dims from 2 to ``rank``.
 
@@ -160,11 +178,12 @@ class Network:
         rank = _RANK.checked(f"accumulator {name!r}: rank", rank)
         (into,) = self._inputs(name, (source,))
         partial, output = self._fifo(f"{name}.pout"), self._fifo(f"{name}.out")
-        returned = self._buffer(f"{name}.buf", partial, 2, None)
+        returned = self.buffer(f"{name}.buf", partial, 2)
         back = self.wire(returned, f"{name}.pin")
         self._add(Unit(name, "accumulator", (into, back), (partial, output), {"rank": rank}))
         return output
 
+    @typed
     def reader(
         self,
         name: str,
@@ -196,6 +215,7 @@ class Network:
         self._add(Unit(name, "reader", (), (output,), values, dims=sizes, base=base))
         return output
 
+    @typed
     def writer(
         self,
         name: str,
@@ -216,11 +236,13 @@ class Network:
         base = _base(f"writer {name!r}", base)
         self._add(Unit(name, "writer", (source,), (), values, base=base))
 
+    @typed
     def printer(self, name: str, source: str, *, last: int | None = None) -> None:
         """Take a tile per cycle, without any memory; ``last`` as for `writer`."""
         inputs = self._inputs(name, (source,))
         self._add(Unit(name, "printer", inputs, (), _last(name, last)))
 
+    @typed
     def source(
         self,
         fifo: str,
@@ -254,6 +276,7 @@ class Network:
         name = f"source of {fifo}"
         return self._add(Unit(name, "source", (), (fifo,), messages=tuple(messages), times=cycles))
 
+    @typed
     def sink(self, fifo: str, start: int = 0, period: int = 1, *, last: int | None = None) -> None:
         """Test bench: take a message, if there is one, in the cycles start, start + period, ..."""
         values = {
@@ -290,18 +313,6 @@ class Network:
         inputs = self._inputs(name, (source,))
         output = self._fifo(f"{name}.out")
         return self._add(Unit(name, kind, inputs, (output,), values))
-
-    def _buffer(self, name: str, source: str, rank: int, times: int | None) -> str:
-        rank = _RANK.checked(f"buffer {name!r}: rank", rank)
-        if times is not None:
-            times = _TIMES.checked(f"buffer {name!r}: times", times)
-        stored = self.wire(source, f"{name}.din")
-        out = self._fifo(f"{name}.tout", holds="reference")
-        back = out if times is None else self.repeat(f"{name}.rep", out, times)
-        played = self._fifo(f"{name}.dout")
-        wanted = self.wire(back, f"{name}.tin")
-        self._add(Unit(name, "buffer", (stored, wanted), (out, played), {"rank": rank}))
-        return played
 
     def _inputs(self, name: str, sources: tuple[str, ...]) -> tuple[str, ...]:
         if len(sources) == 1:

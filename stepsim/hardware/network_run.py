@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,8 +34,13 @@ def run_network(
     trace: bool = False,
     max_cycles: int | None = None,
     every_cycle: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> HardwareResult:
-    """Simulate a network, after hdl.md; parameters are those of `simulate`.
+    """Simulate a network, after hdl.md; the other parameters are those of `simulate`.
+
+    Parameters
+    ----------
+    stopped : asked a few times per second whether to end the run, as at a limit.
 
     Raises
     ------
@@ -57,6 +63,8 @@ def run_network(
             g.events = 0
         if outcome not in (Outcome.PAUSED, Outcome.FULL):
             break
+        if stopped():
+            g.limit = g.cycle
     events = None
     if trace:
         events = tables.events_table(words, image.fifos)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from stepsim.deferred import deferred
 from stepsim.hardware.machine import Machine
 from stepsim.machine import milliseconds
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepsim.hardware import tables
 else:
-    pa = deferred("pyarrow")
     tables = deferred("stepsim.hardware.tables")
+
+pa: Any = deferred("pyarrow")
 
 Status = Literal["ok", "stall", "mismatch", "limit"]
 

@@ -8,10 +8,12 @@ from stepsim.arguments import Range
 from stepsim.errors import ArgError
 from stepsim.hardware.network import Network
 from stepsim.hardware.units import SIDE
+from stepsim.typed import typed
 
 _SIZE = Range(1 << 20, "elements of a dim")
 
 
+@typed
 def swiglu(
     B: int,
     D: int,

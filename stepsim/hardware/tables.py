@@ -23,13 +23,10 @@ from stepsim.kernels import (
 from stepsim.results import field, schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     from stepsim.hardware.result import HardwareResult
-else:
-    pa = deferred("pyarrow")
-    pc = deferred("pyarrow.compute")
+
+pa: Any = deferred("pyarrow")
+pc: Any = deferred("pyarrow.compute")
 
 
 def units_table(result: HardwareResult) -> pa.Table:

@@ -13,6 +13,7 @@ from typing import Any
 
 from stepsim.machine.dram_presets import DRAM_PRESETS
 from stepsim.machine.section import Section, choice, integer, keys, number, setting
+from stepsim.typed import typed
 
 DRAM_MAPPERS = ("RoBaRaCoCh", "ChRaBaRoCo", "MOP4CLXOR")
 """Address mappers, in the order of the kernels' numbers."""
@@ -173,6 +174,7 @@ class Dram(Section):
         banks = self.channels * self.pseudo_channels * self.bank_groups * self.banks
         return banks * self.rows * self.columns * self.access_bytes
 
+    @typed
     def accesses_per_clock(self, step: int = 1) -> Fraction:
         """Accesses that the data buses take, where addresses are multiples of ``step`` bytes.
 

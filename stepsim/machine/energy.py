@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepsim.machine.section import Section, number, optional, setting, text
+from stepsim.typed import typed
 
 _PICOJOULES = number(0)
 
@@ -46,6 +47,7 @@ class Energy(Section):
     flop_pj_f4: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type f4")
     flop_pj_i4: float | None = optional(_PICOJOULES, "pJ per operation on elements of type i4")
 
+    @typed
     def flop_pj(self, element: str) -> float | None:
         """pJ per FLOP on elements of a type, by its name; None where the table has no entry."""
         found: float | None = getattr(self, f"flop_pj_{element}", None)

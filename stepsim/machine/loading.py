@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import stepsim.documents
 from stepsim.arguments import shown
-from stepsim.errors import MachineError, did_you_mean
+from stepsim.errors import ArgError, MachineError, did_you_mean
 from stepsim.machine.model import Hbm, Machine
-from stepsim.machine.presets import PRESETS
+from stepsim.machine.presets import HARDWARE_MACHINES, PRESETS
 from stepsim.machine.section import Section, check, json_schema, keys, made
+from stepsim.typed import typed
 from stepsim.wording import describe_problems, expectations
 
 if TYPE_CHECKING:
@@ -35,16 +36,26 @@ class Family(Generic[_M]):
     presets : their values by name.
     example : one of their keys, and a value of it.
     advice : a sentence on how to get a first file, or empty.
+    others : names of the machines of the other level.
+    other_level : that level, and what to call for ``{name}`` of it.
     """
 
     kind: type[_M]
     presets: Mapping[str, Mapping[str, Any]]
     example: tuple[str, int]
     advice: str = ""
+    others: Collection[str] = ()
+    other_level: str = ""
 
 
 MACHINES: Final = Family(
-    Machine, PRESETS, ("hbm.channels", 16), "Start from 'stepsim machines --show sda-1024'."
+    Machine,
+    PRESETS,
+    ("hbm.channels", 16),
+    "Start from 'stepsim machines --show sda-1024'.",
+    HARDWARE_MACHINES,
+    "the hardware level; use the functions of st.hardware, as in st.hardware.simulate(program, "
+    "'{name}'), or --level hardware on the command line",
 )
 """The machines of programs."""
 
@@ -113,11 +124,20 @@ def machine_columns(machine: Section) -> dict[str, str]:
     return {"machine": values["name"], "machine_json": json.dumps(values, sort_keys=True)}
 
 
+@typed
 def known_keys(kind: type[Section] = Machine) -> dict[str, str]:
-    """Dotted path of every settable value, with a description of its expected values."""
+    """Dotted path of every settable value, with a description of its expected values.
+
+    Raises
+    ------
+    ArgError : ``kind`` is not a class of a section of a machine.
+    """
+    if not issubclass(kind, Section):
+        raise ArgError(f"known_keys: expected Machine or one of its sections, found {shown(kind)}")
     return expectations(json_schema(kind))
 
 
+@typed
 def parse_overrides(items: Iterable[str], family: Family[Any] = MACHINES) -> dict[str, str]:
     """Split ``key=value`` texts into the mapping that `load_machine` takes as overrides.
 
@@ -150,6 +170,10 @@ def _source(family: Family[_M], machine: _M | str | Path) -> tuple[str, Any, dic
         return f"machine '{machine}'", family.presets[machine], {}
     path, known = Path(machine), sorted(family.presets)
     if isinstance(machine, str) and not _looks_like_path(machine) and not _exists(path):
+        if machine in family.others:
+            raise MachineError(
+                f"machine '{machine}' belongs to {family.other_level.format(name=machine)}"
+            )
         raise MachineError(
             f"unknown machine '{machine}'{did_you_mean(machine, known)} "
             f"Known machines: {', '.join(known)}; or give the path of a YAML file."

@@ -13,11 +13,11 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from stepsim.deferred import deferred
-from stepsim.machine.compute import Compute
-from stepsim.machine.costs import Costs
-from stepsim.machine.device import Device
-from stepsim.machine.dram import Dram
-from stepsim.machine.energy import Energy
+from stepsim.machine.compute import Compute as Compute
+from stepsim.machine.costs import Costs as Costs
+from stepsim.machine.device import Device as Device
+from stepsim.machine.dram import Dram as Dram
+from stepsim.machine.energy import Energy as Energy
 from stepsim.machine.memory_path import Addresses, Port
 from stepsim.machine.section import (
     Section,
@@ -30,16 +30,13 @@ from stepsim.machine.section import (
     setting,
     text,
 )
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     import yaml
 else:
     yaml = deferred("yaml")
 
-__all__ = [
-    "DEFAULT_FIFO_DEPTH", "Compute", "Costs", "Device", "Dram", "Energy", "Fifo", "Hbm", "Machine",
-    "OnChip", "machine_json_schema", "milliseconds",
-]  # fmt: skip
 
 DEFAULT_FIFO_DEPTH = 1024
 """Tokens that a FIFO holds when neither run nor machine nor program gives a depth."""
@@ -194,7 +191,7 @@ class Machine(Section):
     def contradictions(
         cls, given: Mapping[Any, Any], checked: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """Static power needs times in seconds, hence a clock; so does a ratio of clocks."""
+        """Static power needs times in seconds, hence a clock; a ratio of clocks needs one too."""
         energy = checked["energy"]
         if energy is not None and energy.static_watts > 0 and checked["clock_ghz"] is None:
             yield (
@@ -240,6 +237,7 @@ class Machine(Section):
             return self.compute.regions
         return 1 if self.device is None else self.device.dies
 
+    @typed
     def milliseconds(self, cycles: float) -> float | None:
         """Duration of cycles by the clock, in ms; None where the machine states no clock."""
         return milliseconds(cycles, self.clock_ghz)
@@ -282,6 +280,7 @@ class Machine(Section):
         """The text of a machine file that `load_machine` reads back as an equal machine."""
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
+    @typed
     def summary(self, fifo_depth: str = "") -> str:
         """One line for the header of a run: the resolved numbers and the peak bandwidth.
 

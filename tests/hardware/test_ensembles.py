@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -59,6 +63,21 @@ def test_a_turn_begins_at_a_port_that_there_is() -> None:
     )
     found = st.hardware.ensemble(layer(), machine, runs=1, bounds=bounds)
     assert found.cycles == (st.hardware.simulate(layer()).cycles,)
+
+
+def test_an_interrupt_ends_the_members_under_way() -> None:
+    long = Swiglu(batch=2048, hidden=2048, intermediate=2048, tile=32, tile_inter=32)
+    program = long.build(Data.of()).program
+    st.hardware.simulate(program, max_cycles=1)
+    timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    begin = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            st.hardware.ensemble(program, runs=2, threads=2)
+    finally:
+        timer.cancel()
+    assert time.monotonic() - begin < 5
 
 
 @pytest.mark.parametrize(

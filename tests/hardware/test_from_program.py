@@ -241,6 +241,10 @@ def test_a_traced_run_of_a_program_has_its_events():
     ("given", "message"),
     [
         ({"machine": "hdl-best"}, "unknown machine 'hdl-best'"),
+        (
+            {"machine": "sda-1024"},
+            "'sda-1024' belongs to the tile level; use .* as in st.simulate",
+        ),
         ({"machine": 3}, "expected the name of a machine"),
         ({"max_cycles": 0}, "max_cycles must be an int from 1"),
         ({"trace": 1}, "trace must be True or False"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stepsim import hardware
 from stepsim.errors import MachineError, StepSimError
 from stepsim.machine import Machine, list_machines, load_machine, parse_overrides
 from stepsim.machine.loading import known_keys
@@ -200,6 +201,15 @@ def test_all_problems_are_listed_in_file_order(tmp_path: Path) -> None:
             "tpu",
             "unknown machine 'tpu'. "
             f"Known machines: {', '.join(list_machines())}; or give the path of a YAML file.",
+        ),
+        *(
+            (
+                name,
+                f"machine '{name}' belongs to the hardware level; use the functions of "
+                f"st.hardware, as in st.hardware.simulate(program, '{name}'), or --level hardware "
+                "on the command line",
+            )
+            for name in hardware.list_machines()
         ),
         (
             "nowhere.yaml",
