@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from stepsim.explain.changes.runs import WhatIf, measured
 from stepsim.explain.changes.suggestions import Suggestion, suggestions
@@ -15,14 +15,7 @@ from stepsim.explain.verdict import Verdict, unfinished, verdict_of
 from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
 from stepsim.results import ENDED, Diagnosis, StallTree, place_of, stall_tree
-from stepsim.simulation import (
-    FifoDepth,
-    ImageRun,
-    Limits,
-    Prepared,
-    excess_of,
-    prepare,
-)
+from stepsim.simulation import FifoDepth, ImageRun, Limits, Prepared, excess_of, prepare
 from stepsim.sizing import DeadlockFix, fix_of
 from stepsim.threads import usable_cpus
 
@@ -79,7 +72,7 @@ class Why:
             "speed_of_light": None if light is None else light.to_dict(),
             "suggestions": [one.to_dict() for one in self.suggestions],
             "what_if": None if self.what_if is None else self.what_if.to_dict(),
-            "path": None if self.path is None else _parts(self.path),
+            "path": None if self.path is None else [one._asdict() for one in _parts(self.path)],
             "stalls": self.stalls.to_dict(),
             "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
             "fix": None if self.fix is None else self.fix.to_dict(),
@@ -133,6 +126,7 @@ def explain(
     limits: Limits | None = None,
     done: ImageRun | None = None,
     path: bool = False,
+    progress: Callable[[str], None] = lambda done: None,
 ) -> Why:
     """Like `why`, for a prepared program.
 
@@ -140,6 +134,7 @@ def explain(
     ----------
     done : the run to explain, if it exists already.
     path : whether to find the critical path even of a run that is not ok.
+    progress : called with what is being done.
     """
     run = prepared.execute(bindings, limits=limits) if done is None else done
     totals, tables = run.totals, run.tables()
@@ -162,17 +157,21 @@ def explain(
     unfit = run.diagnosis
     if unfit is None and (summary := excess_of(prepared, indices)):
         unfit = Diagnosis("infeasible", summary)
+    progress("lower bounds of the run")
     light = speed_of_light(prepared, bindings, done=run, limits=limits)
     again: ImageRun | None = recorded()
     if again is not None and (again.totals.status, again.totals.cycles) != ("ok", totals.cycles):
         again = None  # a limit of wall time stopped the recorded run, and not the run itself
+    progress("critical path")
     known = None if again is None else path_of(again, prepared.timing)
+    progress("FIFOs to be changed")
     tried = measured(
         prepared, indices, run,
         most=_ONE_BY_ONE, limits=limits, threads=usable_cpus(), recorded=again, light=light,
+        progress=progress,
     )  # fmt: skip
     found = suggestions(tried)
-    parts = [] if known is None else _parts_of(known)
+    parts = [] if known is None else _parts(known)
     verdict = verdict_of(light, tables.unit_columns, found, parts)
     name, machine, status, cycles = about
     status = status if unfit is None else unfit.status
@@ -181,7 +180,15 @@ def explain(
     )  # fmt: skip
 
 
-def _parts(path: CriticalPath) -> list[dict[str, Any]]:
+class _Part(NamedTuple):
+    """What the critical path spends at an operator for a cause."""
+
+    operator: str
+    cause: str
+    cycles: int
+
+
+def _parts(path: CriticalPath) -> list[_Part]:
     """Cycles of the path by operator, without lanes, and cause; the longest first."""
     found: dict[tuple[str, str], int] = {}
     for row in path.totals().to_pylist():
@@ -189,12 +196,5 @@ def _parts(path: CriticalPath) -> list[dict[str, Any]]:
         operator = place.operator if place.lane else row["operator"]
         key = (operator, row["cause"])
         found[key] = found.get(key, 0) + row["cycles"]
-    ordered = sorted(found.items(), key=lambda part: -part[1])
-    return [
-        {"operator": operator, "cause": cause, "cycles": cycles}
-        for (operator, cause), cycles in ordered
-    ]
-
-
-def _parts_of(path: CriticalPath) -> list[tuple[str, str, int]]:
-    return [(one["operator"], one["cause"], one["cycles"]) for one in _parts(path)]
+    parts = (_Part(*key, cycles) for key, cycles in found.items())
+    return sorted(parts, key=lambda part: -part.cycles)

@@ -15,7 +15,7 @@ clock. The walk follows that chain the same way.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,16 +38,15 @@ from stepsim.simulation import (
     as_prepared,
     last_unit,
 )
+from stepsim.typed import typed_but
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepsim.graph import Program
     from stepsim.lowering import TimingParams
     from stepsim.machine import Machine
     from stepsim.simulation import FifoDepth, ImageRun, Limits
-else:
-    pa = deferred("pyarrow")
+
+pa: Any = deferred("pyarrow")
 
 WORK: Final = "work"
 FIFO_HOP: Final = "fifo hop"
@@ -76,6 +75,8 @@ CAUSES: Final[Mapping[str, str]] = {
 }
 """Causes of segments."""
 
+_TOKEN: Final = int(Cause.TOKEN)
+_SLOT: Final = int(Cause.SLOT)
 
 _KEYS: Final = ("operator", "op", "cause", "fifo")
 """Columns by which segments can be summed."""
@@ -98,6 +99,7 @@ class CriticalPath:
     status: str
     segments: pa.Table
 
+    @typed_but("by")
     def totals(self, by: Sequence[str] = ("operator", "cause")) -> pa.Table:
         """Cycles, segments and share by these columns, most cycles first.
 
@@ -107,18 +109,15 @@ class CriticalPath:
             ``by`` is not a list of the columns operator, op, cause and fifo.
         """
         keys = [by] if isinstance(by, str) else list(by) if isinstance(by, Iterable) else [by]
-        if not keys or len({*map(str, keys)}) < len(keys) or not all(k in _KEYS for k in keys):
+        known = all(isinstance(key, str) and key in _KEYS for key in keys)
+        if not keys or not known or len({*keys}) < len(keys):
             raise ArgError(
                 f"critical path, totals: by must be a list of distinct columns among "
                 f"{', '.join(_KEYS)}, found {shown(by)}"
             )
         table = self.segments.group_by(keys).aggregate([("cycles", "sum"), ("cycles", "count")])
-        table = table.rename_columns(
-            [
-                {"cycles_sum": "cycles", "cycles_count": "segments"}.get(n, n)
-                for n in table.schema.names
-            ]
-        ).sort_by([("cycles", "descending"), *((key, "ascending") for key in keys)])
+        table = table.rename_columns([*keys, "cycles", "segments"])
+        table = table.sort_by([("cycles", "descending"), *((key, "ascending") for key in keys)])
         share = np.asarray(table["cycles"]) / max(1, self.cycles)
         return table.append_column("share", pa.array(share, pa.float64()))
 
@@ -225,9 +224,9 @@ class Walk:
         self._producers = record.producers.tolist()
         self._consumers = record.consumers.tolist()
         self._closed_at = record.closed_at.tolist()
-        self._late: dict[int, tuple[Any, Any]] = {}
+        self._late: dict[int, tuple[list[int], list[int]]] = {}
         self._covered = run.totals.cycles
-        self._columns: tuple[list[int], ...] = ([], [], [], [], [])
+        self._rows: list[int] = []  # five numbers for each segment
         self._causes = list(CAUSES)
         self._code = {cause: code for code, cause in enumerate(self._causes)}
 
@@ -271,32 +270,53 @@ class Walk:
         return unit, time
 
     def _step_of_clock(self, unit: int, time: int) -> tuple[int, int, bool]:
-        """Continue from a unit whose clock is at ``time``."""
-        waits = self._waits.of(unit)
-        i = bisect_right(waits.ends, time) - 1
-        end = waits.ends[i] if i >= 0 else 0
-        self._add(end, time, unit, WORK)
-        if i < 0:
-            return unit, 0, False
-        cause, fifo = waits.causes[i], waits.fifos[i]
-        if cause == Cause.TOKEN:
-            producer = self._producers[fifo]
-            sent = self._sent_late(fifo, end)
-            if sent is not None:
-                self._add(sent, end, producer, EMISSION, fifo)
-                return producer, sent, False
-            self._add(end - 1, end, producer, FIFO_HOP, fifo)
-            return producer, end - 1, False
-        if cause == Cause.SLOT:
-            consumer = self._consumers[fifo]
-            self._add(end - 1, end, consumer, SLOT_HOP, fifo)
-            return consumer, end - 1, False
+        """Continue from a unit whose clock is at ``time``, over all hops that lead to clocks.
+
+        Nearly all segments of long paths are made here: one loop, without a call for each.
+        """
+        rows, covered = self._rows, self._covered
+        of, producers, consumers = self._waits.of, self._producers, self._consumers
+        work, token, slot = self._code[WORK], self._code[FIFO_HOP], self._code[SLOT_HOP]
+        while covered > 0:
+            waits = of(unit)
+            i = bisect_right(waits.ends, time) - 1
+            end = waits.ends[i] if i >= 0 else 0
+            if end < covered and end < time:
+                rows += (end, time if time < covered else covered, unit, work, -1)
+                covered = end
+            if i < 0:
+                self._covered = covered
+                return unit, 0, False
+            cause, fifo = waits.causes[i], waits.fifos[i]
+            if cause == _TOKEN:
+                unit, code, time = producers[fifo], token, end - 1
+                sent = self._sent_late(fifo, end)
+                if sent is not None:
+                    code, time = self._code[EMISSION], sent
+            elif cause == _SLOT:
+                unit, code, time = consumers[fifo], slot, end - 1
+            else:
+                self._covered = covered
+                return self._rare(unit, waits.begins[i], end, cause, fifo)
+            if time < covered and time < end:
+                rows += (time, end if end < covered else covered, unit, code, fifo)
+                covered = time
+        self._covered = covered
+        return unit, time, False
+
+    def _rare(
+        self, unit: int, begin: int, end: int, cause: int, fifo: int
+    ) -> tuple[int, int, bool]:
+        """Continue from a wait of a unit for an access, a choice or the end of a stream."""
         if cause == Cause.MEMORY:
-            self._add_access(waits.begins[i], end, unit)
-            return unit, waits.begins[i], False
+            self._add_access(begin, end, unit)
+            return unit, begin, False
         if cause == Cause.DECISION:
             self._add(end - 1, end, self._producers[fifo], ORDER, fifo)
             return self._producers[fifo], end - 1, True
+        if cause == Cause.MARK:
+            self._add(end - 1, end, self._producers[fifo], ORDER, fifo)
+            return self._producers[fifo], end - 1, False
         return self._closed(fifo, end)
 
     def _step_of_pace(self, unit: int, time: int) -> tuple[int, int, bool]:
@@ -310,6 +330,11 @@ class Walk:
         if cause == Cause.PACE_SLOT:
             self._add(time - 1, time, self._consumers[fifo], SLOT_HOP, fifo)
             return self._consumers[fifo], time - 1, True
+        if cause == Cause.PACE_PARKED:
+            return self._consumers[fifo], time, True
+        if cause == Cause.PACE_MARK:
+            self._add(time - 1, time, self._producers[fifo], ORDER, fifo)
+            return self._producers[fifo], time - 1, False
         if cause == Cause.PACE_CLOSURE:
             return self._closed(fifo, time)
         if cause == Cause.PACE_SCHEDULE:
@@ -331,12 +356,13 @@ class Walk:
             begin, end = self._late_bounds[fifo], self._late_bounds[fifo + 1]
             late = self._record.late[begin:end]
             order = np.argsort(late["stamp"], kind="stable")
-            found = self._late[fifo] = late["stamp"][order], late["clock"][order]
+            found = self._late[fifo] = (
+                late["stamp"][order].tolist(),
+                late["clock"][order].tolist(),
+            )
         stamps, clocks = found
-        if not len(stamps):
-            return None
-        i = int(stamps.searchsorted(stamp))
-        return int(clocks[i]) if i < len(stamps) and stamps[i] == stamp else None
+        i = bisect_left(stamps, stamp)
+        return clocks[i] if i < len(stamps) and stamps[i] == stamp else None
 
     def _add_access(self, begin: int, end: int, unit: int) -> None:
         """Split an access: time beyond what it takes alone is waiting for others."""
@@ -356,16 +382,12 @@ class Walk:
         """
         end = min(end, self._covered)
         if begin < end:
-            row = (begin, end, unit, self._code[cause], fifo)
-            for column, value in zip(self._columns, row, strict=True):
-                column.append(value)
+            self._rows += (begin, end, unit, self._code[cause], fifo)
             self._covered = begin
 
     def table(self) -> pa.Table:
         """The segments in order of time."""
-        begin, end, unit, cause, fifo = (
-            np.array(column[::-1], np.int64) for column in self._columns
-        )
+        begin, end, unit, cause, fifo = np.array(self._rows, np.int64).reshape(-1, 5)[::-1].T
         image = self._run.image
         numbers = {"begin": begin, "end": end, "cycles": end - begin}
         columns = {name: pa.array(values, pa.int64()) for name, values in numbers.items()}

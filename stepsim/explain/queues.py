@@ -43,19 +43,19 @@ def deeper_queues(
     """
     fifos = done.tables().fifos
     waits = dict(zip(fifos["name"].to_pylist(), fifos["producer_wait"].to_pylist(), strict=True))
-    present = dict(zip(fifos["name"].to_pylist(), fifos["depth"].to_pylist(), strict=True))
+    depths = zip(fifos["name"].to_pylist(), fifos["depth"].to_pylist(), strict=True)
+    bounded: dict[str, int] = {name: depth for name, depth in depths if depth is not None}
     groups: dict[str, list[str]] = {}
-    for name, depth in present.items():
-        if depth is not None:
-            place = place_of(name)
-            groups.setdefault(place.operator if place.lane else name, []).append(name)
+    for name in bounded:
+        place = place_of(name)
+        groups.setdefault(place.operator if place.lane else name, []).append(name)
     weights = {group: sum(waits[name] for name in names) for group, names in groups.items()}
     if not any(weights.values()):
         return None
 
     def cycles(chosen: Sequence[str], depth: int | None = None) -> int:
-        depths = {name: depth for group in chosen for name in groups[group]}
-        totals = prepared.changed(fifo_depths=depths).run(bindings, limits=limits)
+        deeper = {name: depth for group in chosen for name in groups[group]}
+        totals = prepared.changed(fifo_depths=deeper).run(bindings, limits=limits)
         return totals.cycles if totals.status == "ok" else done.totals.cycles
 
     everything = sorted(groups, key=lambda group: -weights[group])
@@ -66,17 +66,12 @@ def deeper_queues(
     waiting = [group for group in everything if weights[group]]
     start = waiting if cycles(waiting) <= enough else everything
     chosen = _fewest(start, lambda some: cycles(some) <= enough)
-    depth = 2 * max(_depth(present[name]) for group in chosen for name in groups[group])
+    depth = 2 * max(bounded[name] for group in chosen for name in groups[group])
     while depth < _MOST_DEPTH and cycles(chosen, depth) > enough:
         depth *= 2
     return DeeperQueues(
         {name: depth for group in chosen for name in groups[group]}, cycles(chosen, depth)
     )
-
-
-def _depth(depth: int | None) -> int:
-    assert depth is not None  # unbounded FIFOs were left out
-    return depth
 
 
 def _fewest(found: Sequence[str], holds: Callable[[Sequence[str]], bool]) -> list[str]:

@@ -52,7 +52,7 @@ def folded_lines(
 
     If there are too many, the lines with the fewest cycles are summed up.
     """
-    items = _folded(list(_items(begins, cycles, operators, causes)))
+    items = _folded(_Items(begins, cycles, operators, causes).folded())
     total = sum(item.cycles for item in items)
     lines = [f"{'from':>13} {'cycles':>13} {'share':>7}  what"]
     for begin, spent, text in _few(items, max_lines):
@@ -60,32 +60,75 @@ def folded_lines(
     return lines
 
 
-def _items(
-    begins: Sequence[int], cycles: Sequence[int], operators: Sequence[str], causes: Sequence[str]
-) -> Iterator[_Item]:
-    """One item for every segment; the segments of one access are one item."""
-    access: _Item | None = None
-    for begin, spent, operator, cause in zip(begins, cycles, operators, causes, strict=True):
-        if cause not in _OF_ACCESS:
-            if access is not None:
-                yield access
-                access = None
-            text = f"{operator} {cause}"
-            yield _Item(text, begin, spent, 1, text, Counter({cause: spent}))
-            continue
-        text = f"{operator} hbm"
-        if access is None or access.text != text:
-            if access is not None:
-                yield access
-            access = _Item(text, begin, 0, 0, text, Counter())
-        access.cycles += spent
-        access.segments += 1
-        access.causes[cause] += spent
-        if cause == _ACCESS_ENDS:
-            yield access
-            access = None
-    if access is not None:
-        yield access
+class _Items:
+    """All segments of a path as items, made into objects as far as their lines are asked for.
+
+    A long path is mostly loops of few different segments, so that the first loops are found and
+    summed up over arrays. The segments of one access are one item.
+    """
+
+    def __init__(
+        self,
+        begins: Sequence[int],
+        cycles: Sequence[int],
+        operators: Sequence[str],
+        causes: Sequence[str],
+    ) -> None:
+        operator, self._operators = _numbered(operators)
+        self._cause, self._causes = _numbered(causes)
+        self._begins, self._cycles = np.asarray(begins, np.int64), np.asarray(cycles, np.int64)
+        access, ends = (
+            np.array([name in some for name in self._causes], np.bool_)[self._cause]
+            for some in (_OF_ACCESS, (_ACCESS_ENDS,))
+        )
+        self._access = access
+        joined = access[1:] & access[:-1] & ~ends[:-1] & (operator[1:] == operator[:-1])
+        self._first = np.flatnonzero(np.append([True], ~joined)[: len(operator)])
+        self._operator = operator
+        of_item = np.where(access, len(self._causes), self._cause)
+        self.ids = (operator * (len(self._causes) + 1) + of_item)[self._first]
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def _text(self, item: int) -> str:
+        place = self._first[item]
+        cause = "hbm" if self._access[place] else self._causes[self._cause[place]]
+        return f"{self._operators[self._operator[place]]} {cause}"
+
+    def item(self, begin: int, end: int, length: int = 0) -> _Item:
+        """Items from ``begin`` to before ``end`` as one: a loop of this length, or one item."""
+        first = int(self._first[begin])
+        last = int(self._first[end]) if end < len(self) else len(self._cause)
+        cycles, cause = self._cycles[first:last], self._cause[first:last]
+        found, places = np.unique(cause, return_index=True)
+        causes: Counter[str] = Counter()
+        for code in found[np.argsort(places)].tolist():
+            causes[self._causes[code]] = int(cycles[cause == code].sum())
+        begun, spent = int(self._begins[first]), int(cycles.sum())
+        if not length:
+            text = self._text(begin)
+            return _Item(text, begun, spent, last - first, text, causes)
+        body = [self.item(i, i + 1) for i in range(begin, begin + length)]
+        return _loop_of(body, (end - begin) // length, begun, spent, last - first, causes)
+
+    def folded(self) -> list[_Item]:
+        """The items, with sequences that are repeated as loops."""
+        length, covered = _repeats(self.ids)
+        made, i = [], 0
+        while i < len(self):
+            end = i + max(1, int(covered[i]))
+            made.append(self.item(i, end, int(length[i])))
+            i = end
+        return made
+
+
+def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
+    """The number of each text, and the different ones by number."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64), list(
+        numbers
+    )
 
 
 def _folded(items: list[_Item]) -> list[_Item]:
@@ -124,7 +167,10 @@ def _repeats(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
         # Number of consecutive items, from each place on, that equal those one body later.
         differs = np.flatnonzero(ids[each:] != ids[:-each])
         ends = np.append(differs, n - each)
-        equal = ends[np.searchsorted(ends, np.arange(n - each))] - np.arange(n - each)
+        gaps = np.diff(ends, prepend=-1)
+        if gaps.max() <= each:
+            continue  # no body of this length is there twice in a row
+        equal = (np.repeat(ends, gaps) - np.arange(n - each + 1))[:-1]
         repeated = np.where(equal >= each, (equal // each + 1) * each, 0)
         better = repeated > covered[: n - each]
         length[: n - each][better] = each
@@ -133,21 +179,27 @@ def _repeats(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def _loop(items: list[_Item], length: int) -> _Item:
-    count = len(items) // length
-    members = _folded(items[:length]) if length > 1 else items[:1]
     causes: Counter[str] = Counter()
     for item in items:
         causes.update(item.causes)
+    cycles, segments = (sum(getattr(i, name) for i in items) for name in ("cycles", "segments"))
+    return _loop_of(items[:length], len(items) // length, items[0].begin, cycles, segments, causes)
+
+
+def _loop_of(
+    body: list[_Item], count: int, begin: int, cycles: int, segments: int, causes: Counter[str]
+) -> _Item:
+    members = _folded(body) if len(body) > 1 else body
     if len(members) == 1:
         inside = members[0].text
     else:
         inside = "(" + ", ".join(member.text for member in members[:_NAMED])
         inside += f", {len(members) - _NAMED} more)" if len(members) > _NAMED else ")"
     return _Item(
-        key=(count, tuple(item.key for item in items[:length])),
-        begin=items[0].begin,
-        cycles=sum(item.cycles for item in items),
-        segments=sum(item.segments for item in items),
+        key=(count, tuple(item.key for item in body)),
+        begin=begin,
+        cycles=cycles,
+        segments=segments,
         text=f"{count} x {inside}",
         causes=causes,
         count=count,

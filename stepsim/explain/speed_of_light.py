@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,7 @@ from stepsim.machine import load_machine
 from stepsim.results import schema
 from stepsim.simulation import MEMORY_TAIL, ImageRun, Limits, Prepared
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
+pa: Any = deferred("pyarrow")
 
 _BUILT_IN: Final = ("published", "interleaved", "uncontended")
 """Memory models whose accesses take the times in docs/timing.md."""
@@ -88,14 +85,7 @@ class SpeedOfLight:
     @cached_property
     def table(self) -> pa.Table:
         """One row per resource, as an Arrow table."""
-        rows = [
-            {
-                "resource_kind": one.kind, "resource_target": one.target,
-                "resource_used": one.used, "resource_peak": one.peak, "resource_unit": one.unit,
-                "resource_share": one.share, "bound_cycles": one.bound,
-            }
-            for one in self.resources
-        ]  # fmt: skip
+        rows = [dict(zip(_COLUMNS, astuple(one), strict=True)) for one in self.resources]
         return pa.Table.from_pylist(rows, schema=schema("speed_of_light", _COLUMNS, _COLUMNS))
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,6 +97,7 @@ class SpeedOfLight:
         }
 
 
+# Of the fields of `Resource`, in their order.
 _COLUMNS: Final = (
     "resource_kind",
     "resource_target",
@@ -230,8 +221,8 @@ def _operators(
     work: Mapping[str, NDArray[np.int64]],
     cycles: int,
 ) -> list[Resource]:
-    """The operators that compute, load and store, or only pass tokens on; the longest-working of
-    each."""
+    """The busiest operator of those that compute, of those that load and store, and of those that
+    only pass tokens on."""
     names, flops, rest = units["name"], units["flops"], work["neither"]
     found = []
     computing = np.where(flops > 0, work["compute"], 0)

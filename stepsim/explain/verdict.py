@@ -10,6 +10,7 @@ import numpy as np
 
 from stepsim.explain.changes.cost import HELPS, WASTE
 from stepsim.explain.changes.suggestions import Suggestion
+from stepsim.explain.changes.text import percent
 from stepsim.explain.speed_of_light import Resource, SpeedOfLight
 from stepsim.results import Diagnosis, place_of
 
@@ -63,6 +64,15 @@ class Verdict:
         return asdict(self)
 
 
+class _Run(NamedTuple):
+    """What is known of a run, as of `verdict_of`."""
+
+    light: SpeedOfLight
+    units: Mapping[str, Any]
+    suggestions: Sequence[Suggestion]
+    path: Sequence[tuple[str, str, int]]
+
+
 def _made(kind: str, target: str, sentence: str) -> Verdict:
     """A verdict of a kind."""
     return Verdict(kind, KINDS[kind], target, sentence)
@@ -84,19 +94,19 @@ def verdict_of(
     path : operator, cause and cycles of the parts of the critical path, the longest first; empty
         if it is not known.
     """
-    largest = light.largest
+    run, largest = _Run(light, units, suggestions, path), light.largest
     if largest is None or not largest.bound:
         return _made(
             "nothing", "",
             "bound by nothing: there is nothing to do, no operator works and none asks the memory",
         )  # fmt: skip
     if largest.bound >= _NEAR * light.cycles:
-        verdict = _with_others(_bound_by(largest, light, units, suggestions), light)
+        verdict = _with_others(_bound_by(largest, run), light)
         return _with_waste(verdict, suggestions)
     best = suggestions[0] if suggestions and suggestions[0].gain >= HELPS else None
     if best is None or best.kind not in _BY_CHANGE:
-        return _serial(light, path)
-    return _BY_CHANGE[best.kind](best, light, units, path)
+        return _serial(run)
+    return _BY_CHANGE[best.kind](best, run)
 
 
 def _with_others(verdict: Verdict, light: SpeedOfLight) -> Verdict:
@@ -119,8 +129,8 @@ def _with_waste(verdict: Verdict, suggestions: Sequence[Suggestion]) -> Verdict:
     best = max(ending, key=lambda one: one.gain, default=None)
     if best is None or verdict.kind == "imbalance" or best.gain <= max(more, default=0.0):
         return verdict
-    sentence = f"{verdict.sentence}; {best.description} saves {_percent(best.gain)}"
-    than = f", more of the resource {_percent(max(more))}" if more else ""
+    sentence = f"{verdict.sentence}; {best.description} saves {percent(best.gain)}"
+    than = f", more of the resource {percent(max(more))}" if more else ""
     return replace(verdict, sentence=sentence + than)
 
 
@@ -139,43 +149,30 @@ _NEAR_BOUND: Final = {
 more informative."""
 
 
-def _bound_by(
-    largest: Resource,
-    light: SpeedOfLight,
-    units: Mapping[str, Any],
-    suggestions: Sequence[Suggestion],
-) -> Verdict:
+def _bound_by(largest: Resource, run: _Run) -> Verdict:
     """The verdict on a run near a lower bound."""
     sentence = _NEAR_BOUND.get(largest.kind)
     if sentence is None:
-        return _operator(largest, light, units, suggestions)
+        return _operator(largest, run)
+    cycles = run.light.cycles
+    bundle = round(largest.peak / cycles)
     sentence = sentence.format(
-        target=largest.target, amount=largest.used, used=_percent(largest.share),
-        bound=largest.bound, cycles=light.cycles, share=_percent(largest.bound / light.cycles),
-        rate=_rate(largest, light),
+        target=largest.target, amount=largest.used, used=percent(largest.share),
+        bound=largest.bound, cycles=cycles, share=percent(largest.bound / cycles),
+        rate=f"{bundle} request{'s' * (bundle != 1)}",
     )  # fmt: skip
     return _made(largest.kind, largest.target, sentence)
 
 
-def _rate(port: Resource, light: SpeedOfLight) -> str:
-    bundle = round(port.peak / light.cycles)
-    return f"{bundle} request{'s' * (bundle != 1)}"
-
-
-def _operator(
-    largest: Resource,
-    light: SpeedOfLight,
-    units: Mapping[str, Any],
-    suggestions: Sequence[Suggestion],
-) -> Verdict:
+def _operator(largest: Resource, run: _Run) -> Verdict:
     """The verdict on an operator that is always busy: it is slow, or it gets more work than its
     peers."""
     target, what = largest.target, KINDS[largest.kind]
-    share, lanes = _percent(largest.bound / light.cycles), _lanes(units, target)
+    share, lanes = percent(largest.bound / run.light.cycles), _lanes(run.units, target)
     sentence = f"bound by {what} of {target}, which is busy {share} of the run"
     if lanes is None:
         return _made(largest.kind, target, sentence)
-    balance = [one for one in suggestions if one.kind == "balance"]
+    balance = [one for one in run.suggestions if one.kind == "balance"]
     if lanes.load >= _UNEVEN and (not balance or balance[0].gain >= HELPS):
         return _made(
             "imbalance", target,
@@ -223,27 +220,17 @@ def _lanes(units: Mapping[str, Any], target: str) -> _Lanes | None:
     )
 
 
-def _by_memory(
-    best: Suggestion,
-    light: SpeedOfLight,
-    units: Mapping[str, Any],
-    path: Sequence[tuple[str, str, int]],
-) -> Verdict:
+def _by_memory(best: Suggestion, run: _Run) -> Verdict:
     """The verdict if no resource is at its bound but the memory is the limit."""
-    share = next((one.share for one in light.resources if one.kind == best.kind), 0.0)
-    used = f", which is used to {_percent(share)}" if best.kind == "hbm_bandwidth" else ""
+    share = next((one.share for one in run.light.resources if one.kind == best.kind), 0.0)
+    used = f", which is used to {percent(share)}" if best.kind == "hbm_bandwidth" else ""
     return _made(
         best.kind, best.target,
-        f"bound by {KINDS[best.kind]}{used}: {best.description} saves {_percent(best.gain)}",
+        f"bound by {KINDS[best.kind]}{used}: {best.description} saves {percent(best.gain)}",
     )  # fmt: skip
 
 
-def _by_queue(
-    best: Suggestion,
-    light: SpeedOfLight,
-    units: Mapping[str, Any],
-    path: Sequence[tuple[str, str, int]],
-) -> Verdict:
+def _by_queue(best: Suggestion, run: _Run) -> Verdict:
     names = best.targets
     on = f"queue {names[0]}" if len(names) == 1 else f"queues {' and '.join(names[:2])}"
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
@@ -251,55 +238,40 @@ def _by_queue(
         "back_pressure", best.target,
         f"bound by back-pressure on {on}{more}: deeper, "
         f"{'it' if len(names) == 1 else 'they together'} save{'s' * (len(names) == 1)} "
-        f"{_percent(best.gain)} of the run",
+        f"{percent(best.gain)} of the run",
     )  # fmt: skip
 
 
-def _by_operator(
-    best: Suggestion,
-    light: SpeedOfLight,
-    units: Mapping[str, Any],
-    path: Sequence[tuple[str, str, int]],
-) -> Verdict:
+def _by_operator(best: Suggestion, run: _Run) -> Verdict:
     """The verdict if one operator takes half of the run, or several take turns."""
-    names = list(units["name"])
-    work = light.work["compute" if best.kind == "compute" else "onchip"]
+    names = list(run.units["name"])
+    work = run.light.work["compute" if best.kind == "compute" else "onchip"]
     most = max((int(work[names.index(name)]) for name in best.targets if name in names), default=0)
-    if best.kind == "compute" and most < _HALF * light.cycles:
-        return _serial(light, path)
+    if best.kind == "compute" and most < _HALF * run.light.cycles:
+        return _serial(run)
     return _made(
         best.kind, best.target,
         f"bound by {KINDS[best.kind]}{' of ' + best.target if best.target else ''}: "
-        f"{best.description} saves {_percent(best.gain)} of the run",
+        f"{best.description} saves {percent(best.gain)} of the run",
     )  # fmt: skip
 
 
-def _by_balance(
-    best: Suggestion,
-    light: SpeedOfLight,
-    units: Mapping[str, Any],
-    path: Sequence[tuple[str, str, int]],
-) -> Verdict:
+def _by_balance(best: Suggestion, run: _Run) -> Verdict:
     return _made(
         "imbalance", best.target,
-        f"bound by imbalance of the routing: {best.description} saves {_percent(best.gain)}",
+        f"bound by imbalance of the routing: {best.description} saves {percent(best.gain)}",
     )  # fmt: skip
 
 
-def _by_pair(
-    best: Suggestion,
-    light: SpeedOfLight,
-    units: Mapping[str, Any],
-    path: Sequence[tuple[str, str, int]],
-) -> Verdict:
+def _by_pair(best: Suggestion, run: _Run) -> Verdict:
     """The verdict if two limits are about equal: the larger one determines the kind."""
-    largest = light.largest
+    largest = run.light.largest
     if largest is None:
-        return _serial(light, path)
+        return _serial(run)
     return _made(
         largest.kind, best.target or largest.target,
         f"bound by {KINDS[largest.kind]} and more at once: {best.description} save "
-        f"{_percent(best.gain)} of the run, and neither does alone",
+        f"{percent(best.gain)} of the run, and neither does alone",
     )  # fmt: skip
 
 
@@ -315,23 +287,20 @@ _BY_CHANGE: Final = {
 }
 
 
-def _serial(light: SpeedOfLight, path: Sequence[tuple[str, str, int]]) -> Verdict:
+def _serial(run: _Run) -> Verdict:
     """The verdict if units take turns: no resource is busy for long, and no single change helps
     much."""
+    light, path = run.light, run.path
     largest = light.largest
     busy = 0.0 if largest is None else largest.bound / light.cycles
     sentence = (
-        f"bound by a serial chain: no resource is busy for more than {_percent(busy)} of the run"
+        f"bound by a serial chain: no resource is busy for more than {percent(busy)} of the run"
     )
-    parts = [f"{operator} ({cause}, {_percent(n / light.cycles)})" for operator, cause, n in path]
+    parts = [f"{operator} ({cause}, {percent(n / light.cycles)})" for operator, cause, n in path]
     if parts:
         sentence += f", which passes through {' and '.join(parts[:2])}"
     target = ", ".join(dict.fromkeys(operator for operator, _, _ in path[:2]))
     return _made("serial_chain", target, sentence)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def unfinished(diagnosis: Diagnosis) -> Verdict:

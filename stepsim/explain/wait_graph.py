@@ -193,7 +193,8 @@ def _sources(
     unit = np.full(len(waits), -1, np.int64)
     time = end - 1
     token = cause == Cause.TOKEN
-    unit[token] = record.producers[fifo[token]]
+    by_clock = token | (cause == Cause.MARK)
+    unit[by_clock] = record.producers[fifo[by_clock]]
     unit[cause == Cause.SLOT] = record.consumers[fifo[cause == Cause.SLOT]]
     _sent_late(record, waits, token, time)
     walk = Walk(run, record, timing)

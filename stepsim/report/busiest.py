@@ -41,12 +41,15 @@ def busiest_resource(
 ) -> str:
     """The busiest resource of a run, in words: the memory or the first of ``units``.
 
-    ``peak_bytes`` is what the memory can move in the run; None if each unit has its own memory.
+    ``peak_bytes`` is what the memory can move in the run; None if each unit has its own memory. The
+    share of the memory is that of its bus, which moves whole requests: bandwidth utilization, in
+    which bytes are counted as chosen, is another number.
     """
     memory = bus_bytes / peak_bytes if peak_bytes else 0.0
     work = units[0].busy / cycles if units else 0.0
     if memory > work:
-        return f"busiest is the off-chip memory, {100 * memory:.1f} % of its bandwidth is used"
+        share = f"{100 * memory:.1f} % of the run"
+        return f"busiest is the off-chip memory, whose bus moves requests {share}"
     return f"busiest is {units[0].name}, which works {100 * work:.1f} % of the run"
 
 

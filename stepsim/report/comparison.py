@@ -38,10 +38,10 @@ def number_text(value: float | None) -> str:
 
 def change_text(before: float | None, after: float | None) -> str:
     """``+1.25 %``, or ``equal``; or another text where there is no such share."""
-    if before == after:
-        return "equal"
     if before is None or after is None:
         return "not comparable"
+    if before == after:
+        return "equal"
     if not before:
         return f"{after - before:+,.4g}"
     share = (after - before) / abs(before)

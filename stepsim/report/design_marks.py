@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.deferred import deferred
@@ -64,23 +65,20 @@ def draw_marks(figure: Figure, axes: Axes, points: Sequence[Any], look: DesignLo
         drawn = axes.scatter([point.x], [point.y], marker=marker, zorder=3, **options, **edge)
         shown = drawn if "c" in options else shown
     entries = [legend_mark("Pareto-optimal", marker="o", color="white", markeredgecolor=INK)]
-    for value, color in zip(colors, _cycled(PALETTE, len(colors)), strict=True):
+    for value, color in zip(colors, cycle(PALETTE), strict=False):
         entries.append(legend_mark(f"{look.color_name} = {value}", marker="o", color=color))
-    for value, shape in zip(shapes, _cycled(_MARKERS, len(shapes)), strict=True):
+    for value, shape in zip(shapes, cycle(_MARKERS), strict=False):
         entries.append(legend_mark(f"{look.marker_name} = {value}", marker=shape, color="0.4"))
+    if third is not None and shown is None:
+        entries.append(legend_mark(f"larger: more {look.z}", marker="o", color="0.4"))
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17)}
     axes.legend(handles=entries, fontsize=8, frameon=False, ncols=3, **place)
-    if third is not None and look.z is not None:
+    if third is not None and look.z is not None and shown is not None:
         scale, unit = axis_unit(look.z, max(third))
-        label = f"{look.z} [{unit}]" if unit else look.z
-        if shown is None:
-            entries.append(legend_mark(f"larger: more {look.z}", marker="o", color="0.4"))
-            axes.legend(handles=entries, fontsize=8, frameon=False, ncols=3, **place)
-        else:
-            bar = figure.colorbar(shown, ax=axes, location="top", shrink=0.8, pad=0.09)
-            scaled_ticks(bar.ax.xaxis, scale)
-            bar.set_label(label, fontsize=8)
-            bar.ax.tick_params(labelsize=8)
+        bar = figure.colorbar(shown, ax=axes, location="top", shrink=0.8, pad=0.09)
+        scaled_ticks(bar.ax.xaxis, scale)
+        bar.set_label(f"{look.z} [{unit}]" if unit else look.z, fontsize=8)
+        bar.ax.tick_params(labelsize=8)
 
 
 def scaled_ticks(axis: Any, scale: float) -> None:
@@ -104,7 +102,3 @@ def _values(texts: Sequence[str] | None) -> list[str]:
             return True, 0.0, text
 
     return sorted(dict.fromkeys(texts or ()), key=order)
-
-
-def _cycled(choices: Sequence[str], count: int) -> list[str]:
-    return [choices[i % len(choices)] for i in range(count)]

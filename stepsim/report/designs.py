@@ -12,6 +12,7 @@ from stepsim.report.design_marks import DesignLook, draw_marks, scaled_ticks
 from stepsim.report.saving import save_picture
 from stepsim.report.style import BLUE, FRAMED, VERMILION, empty
 from stepsim.report.units import axis_unit
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,6 +55,7 @@ class DesignPoint(Protocol):
     def lost(self) -> int: ...
 
 
+@typed
 def draw_designs(
     points: Sequence[DesignPoint],
     x: str,
@@ -81,7 +83,9 @@ def draw_designs(
     OutputError : the suffix is not supported, matplotlib is missing, or the file cannot be written.
     """
     # Fitted, so that the list next to the axes is part of the picture, however wide it is.
-    save_picture(partial(_draw, points, x, y, remark, look or DesignLook()), path, FRAMED, fit=True)
+    picture = partial(_draw, points, x, y, remark, look or DesignLook())
+    texts = {"x": x, "y": y, "remark": remark}
+    save_picture(picture, path, FRAMED, fit=True, texts=texts)
 
 
 def _draw(points: Sequence[DesignPoint], x: str, y: str, remark: str, look: DesignLook) -> Figure:
@@ -93,13 +97,12 @@ def _draw(points: Sequence[DesignPoint], x: str, y: str, remark: str, look: Desi
         axes.step([p.x for p in best], [p.y for p in best], where="post", color="0.7", zorder=1)
     if look != DesignLook():
         draw_marks(figure, axes, points, look)
-    plain = look == DesignLook()
-    groups = ((best, VERMILION, "Pareto-optimal", 3), (others, BLUE, "others", 2))
-    for group, color, name, order in groups:
-        if group and plain:
-            spots = axes.scatter([p.x for p in group], [p.y for p in group], s=16, zorder=order)
-            spots.set(color=color, label=f"{name} ({len(group)})")
-    if plain:
+    else:
+        groups = ((best, VERMILION, "Pareto-optimal", 3), (others, BLUE, "others", 2))
+        for group, color, name, order in groups:
+            if group:
+                spots = axes.scatter([p.x for p in group], [p.y for p in group], s=16, zorder=order)
+                spots.set(color=color, label=f"{name} ({len(group)})")
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
         axes.legend(fontsize=8, frameon=False, ncols=2, **place)
     axes.margins(0.08)

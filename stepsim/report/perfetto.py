@@ -25,6 +25,7 @@ from stepsim.report.slices import (
 )
 from stepsim.report.trace_file import TraceFile, require_perfetto, sizes
 from stepsim.results import place_of
+from stepsim.typed import typed_but
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,6 +95,7 @@ class TimelineFile:
         return f"the timeline is sampled: {' and '.join(parts)}; a span of cycles shows more"
 
 
+@typed_but("span")
 def write_perfetto(
     result: Result,
     path: str | os.PathLike[str],
@@ -242,17 +244,7 @@ class _Picture:
         self._write_path(trace)
         self._write_memory(trace)
         tracks = _unit_tracks(trace, events.units)
-        order = zip(
-            *(
-                column.tolist()
-                for column in (
-                    self._slices.track, self._slices.begin, self._slices.end, self._slices.kind,
-                    self._slices.about,
-                )
-            ),
-            strict=True,
-        )  # fmt: skip
-        for unit, begin, end, kind, fifo in order:
+        for unit, begin, end, kind, fifo in self._slices.rows():
             trace.slice(tracks[unit], begin, end, names[kind], fifo)
         self._write_flows(trace, tracks)
         self._write_fifos(trace)
@@ -285,10 +277,8 @@ class _Picture:
         track = trace.track(
             "critical path", description="What the length of the run depends on, end to end."
         )
-        own, fifos = self._path, len(self._events.fifos)
-        for begin, end, kind, about in zip(
-            own.begin.tolist(), own.end.tolist(), own.kind.tolist(), own.about.tolist(), strict=True
-        ):
+        fifos = len(self._events.fifos)
+        for _, begin, end, kind, about in self._path.rows():
             mixed = kind >= MIXED
             cause = self._causes[kind - MIXED if mixed else kind]
             name = f"mostly {cause}" if mixed else cause
@@ -350,10 +340,8 @@ def _path_slices(
     causes, kind = _numbered(segments["cause"].to_pylist())
     owners, about = _numbered(segments["operator"].to_pylist())
     begin, end = (segments[name].to_numpy().astype(np.int64) for name in ("begin", "end"))
-    order = np.argsort(begin, kind="stable")
-    track = np.zeros(len(begin), np.int64)
-    made = Slices(track, begin[order], end[order], kind[order], about[order])
-    return made.inside(*span), causes, owners
+    made = Slices(np.zeros(len(begin), np.int64), begin, end, kind, about)
+    return made.chosen(np.argsort(begin, kind="stable")).inside(*span), causes, owners
 
 
 def _numbered(texts: Iterable[str | None]) -> tuple[list[str], Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from stepsim.arguments import text_of
 from stepsim.atomic import replacing
 from stepsim.deferred import deferred, require
 from stepsim.errors import OutputError
@@ -101,17 +102,26 @@ def _add_foot(picture: Figure, text: str) -> Bbox:
 
 
 def save_picture(
-    draw: Callable[[], Figure], path: str | Path, look: Mapping[str, Any], *, fit: bool = False
+    draw: Callable[[], Figure],
+    path: str | Path,
+    look: Mapping[str, Any],
+    *,
+    fit: bool = False,
+    texts: Mapping[str, str] | None = None,
 ) -> None:
     """Draw a picture into a file, as in `render`; the suffix selects the format.
 
-    The file is written completely or not at all.
+    The file is written completely or not at all. ``texts`` of the picture, by the name of the
+    argument, are checked before.
 
     Raises
     ------
+    ArgError : a text has characters that cannot be written.
     OutputError : as for `check_picture`, or the file cannot be written.
     """
     kind = check_picture(path)
+    for what, text in (texts or {}).items():
+        text_of(what, text)
     content = render(draw, [kind], look, fit=fit)[kind]
     with replacing(path) as (part,):
         part.write_bytes(content)

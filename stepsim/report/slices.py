@@ -7,8 +7,9 @@ most of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +49,19 @@ class Slices:
     def inside(self, first: int, after: int) -> Slices:
         """The slices cut to a span of cycles."""
         begin, end = np.maximum(self.begin, first), np.minimum(self.end, after)
-        kept = begin < end
-        return Slices(self.track[kept], begin[kept], end[kept], self.kind[kept], self.about[kept])
+        return Slices(self.track, begin, end, self.kind, self.about).chosen(begin < end)
+
+    def chosen(self, which: NDArray[Any]) -> Slices:
+        """The slices with these numbers, or for which it is true."""
+        return Slices(*(column[which] for column in self._columns))
+
+    def rows(self) -> Iterator[tuple[int, ...]]:
+        """Track, begin, end, kind and about of every slice."""
+        return zip(*(column.tolist() for column in self._columns), strict=True)
+
+    @property
+    def _columns(self) -> tuple[NDArray[np.int64], ...]:
+        return self.track, self.begin, self.end, self.kind, self.about
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +88,7 @@ def unit_slices(events: Events) -> Slices:
         np.concatenate((waits["cause"].astype(np.int64) + 1, none + WORK)),
         np.concatenate((waits["fifo"].astype(np.int64), none - 1)),
     )
-    order = np.lexsort((made.begin, track))
-    return Slices(
-        track[order], made.begin[order], made.end[order], made.kind[order], made.about[order]
-    )
+    return made.chosen(np.lexsort((made.begin, track)))
 
 
 def thinned(slices: Slices, grain: int) -> Slices:

@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepsim.errors import ArgError
 from stepsim.report.saving import save_picture
 from stepsim.report.style import COLORS, OPEN, empty
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +37,7 @@ class TilingPoint:
     cycles: int
 
 
+@typed
 def draw_tilings(
     points: Sequence[TilingPoint], title: str, path: str | Path, *, counting: str
 ) -> None:
@@ -46,9 +49,13 @@ def draw_tilings(
 
     Raises
     ------
+    ArgError : there are no points, or a text has characters that cannot be written.
     OutputError : the suffix is not supported, matplotlib is missing, or the file cannot be written.
     """
-    save_picture(partial(_draw, points, title, counting), path, _LOOK)
+    if not points:
+        raise ArgError("draw_tilings: expected at least one point, found none")
+    texts = {"title": title, "counting": counting}
+    save_picture(partial(_draw, points, title, counting), path, _LOOK, texts=texts)
 
 
 def _draw(points: Sequence[TilingPoint], title: str, counting: str) -> Figure:

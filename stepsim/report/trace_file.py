@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from stepsim.deferred import deferred, require
 from stepsim.errors import OutputError
 
-if TYPE_CHECKING:
-    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
-
-pb = deferred("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+pb: Any = deferred("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +74,11 @@ class TraceFile:
         for number, text in enumerate(texts, 1):
             data.debug_annotation_string_values.add(iid=number, str=text.encode())
         self._write(first)
-        self._begin = self._packet(_NEEDED)
-        self._begin.track_event.type = pb.TrackEvent.TYPE_SLICE_BEGIN
-        self._about = self._packet(_NEEDED)
-        self._about.track_event.type = pb.TrackEvent.TYPE_SLICE_BEGIN
+        self._begin = self._packet(_NEEDED, pb.TrackEvent.TYPE_SLICE_BEGIN)
+        self._about = self._packet(_NEEDED, pb.TrackEvent.TYPE_SLICE_BEGIN)
         self._about.track_event.debug_annotations.add(name_iid=1)
-        self._end = self._packet()
-        self._end.track_event.type = pb.TrackEvent.TYPE_SLICE_END
-        self._count = self._packet()
-        self._count.track_event.type = pb.TrackEvent.TYPE_COUNTER
+        self._end = self._packet(kind=pb.TrackEvent.TYPE_SLICE_END)
+        self._count = self._packet(kind=pb.TrackEvent.TYPE_COUNTER)
 
     def track(self, name: str, parent: int = 0, description: str = "") -> int:
         """Add a track, or a group of tracks in the order of creation; returns its number."""
@@ -108,9 +101,7 @@ class TraceFile:
         event.track_uuid = track
         event.name_iid = self._names[name]
         self._write(packet)
-        self._end.timestamp = end
-        self._end.track_event.track_uuid = track
-        self._write(self._end)
+        self._close(track, end)
 
     def count(self, track: int, at: int, value: int) -> None:
         """Set a counter to this value from now on."""
@@ -122,35 +113,37 @@ class TraceFile:
 
     def measure(self, track: int, at: int, value: float) -> None:
         """Set a counter with fractional values to this value from now on."""
-        packet = self._packet()
+        packet = self._packet(kind=pb.TrackEvent.TYPE_COUNTER)
         packet.timestamp = at
         event = packet.track_event
-        event.type = pb.TrackEvent.TYPE_COUNTER
         event.track_uuid, event.double_counter_value = track, value
         self._write(packet)
 
     def arrow(self, flow: int, source: int, sent: int, target: int, taken: int) -> None:
         """Add an arrow from one track to another."""
         for track, at, ends in ((source, sent, False), (target, taken, True)):
-            packet = self._packet(_NEEDED)
+            packet = self._packet(_NEEDED, pb.TrackEvent.TYPE_INSTANT)
             packet.timestamp = at
             event = packet.track_event
-            event.type, event.track_uuid = pb.TrackEvent.TYPE_INSTANT, track
+            event.track_uuid = track
             event.name_iid = self._names["take" if ends else "send"]
             (event.terminating_flow_ids if ends else event.flow_ids).append(flow)
             self._write(packet)
 
     def facts(self, track: int, begin: int, end: int, name: str, facts: Mapping[str, Any]) -> None:
         """Add a slice with facts about the whole trace."""
-        packet = self._packet(_NEEDED)
+        packet = self._packet(_NEEDED, pb.TrackEvent.TYPE_SLICE_BEGIN)
         packet.timestamp = begin
         event = packet.track_event
-        event.type, event.track_uuid = pb.TrackEvent.TYPE_SLICE_BEGIN, track
-        event.name = name
+        event.track_uuid, event.name = track, name
         for key, value in facts.items():
             kind = "int_value" if isinstance(value, int) else "string_value"
             event.debug_annotations.add(name=key, **{kind: value})
         self._write(packet)
+        self._close(track, end)
+
+    def _close(self, track: int, end: int) -> None:
+        """Write the end of a slice."""
         self._end.timestamp = end
         self._end.track_event.track_uuid = track
         self._write(self._end)
@@ -177,10 +170,12 @@ class TraceFile:
         self._write(packet)
         return self._tracks
 
-    def _packet(self, flags: int = 0) -> pb.TracePacket:
+    def _packet(self, flags: int = 0, kind: Any = None) -> pb.TracePacket:
         packet = pb.TracePacket(trusted_packet_sequence_id=_SEQUENCE)
         if flags:
             packet.sequence_flags = flags
+        if kind is not None:
+            packet.track_event.type = kind
         return packet
 
     def _write(self, packet: pb.TracePacket) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stepsim.deferred import deferred
 from stepsim.report.saving import save_picture
 from stepsim.report.style import BLUE, FRAMED, VERMILION, empty
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +23,7 @@ else:
 _BINS = 80
 
 
+@typed
 def draw_routing(summary: RoutingSummary, title: str, path: str | Path) -> None:
     """Draw the loads of one layer as bars, or of several as a heat map of load / mean load.
 
@@ -32,9 +34,10 @@ def draw_routing(summary: RoutingSummary, title: str, path: str | Path) -> None:
     ------
     OutputError : the suffix is not supported, matplotlib is missing, or the file cannot be written.
     """
-    save_picture(partial(_routing, summary, title), path, FRAMED)
+    save_picture(partial(_routing, summary, title), path, FRAMED, texts={"title": title})
 
 
+@typed
 def draw_requests(trace: RequestTrace, title: str, path: str | Path) -> None:
     """Draw how the lengths of the requests are distributed, into a file like `draw_routing`.
 
@@ -42,7 +45,7 @@ def draw_requests(trace: RequestTrace, title: str, path: str | Path) -> None:
     ------
     OutputError : as for `draw_routing`.
     """
-    save_picture(partial(_requests, trace, title), path, FRAMED)
+    save_picture(partial(_requests, trace, title), path, FRAMED, texts={"title": title})
 
 
 def _routing(summary: RoutingSummary, title: str) -> Figure:

@@ -201,11 +201,14 @@ def _check(point: Point) -> None:
     if problems:
         raise ArgError("; ".join(f"{name}: {text}" for name, text in problems))
     inputs = {one.name for one in workload.inputs}
+    unneeded = {one.name: why for one, why in workload.unneeded(run.parameters).items()}
     for name, trace in (("routing", run.routing), ("kv_lengths", run.lengths)):
         field = "lengths" if name == "kv_lengths" else name
         if trace and name not in inputs:
             raise ArgError(f"{field}: workload {run.workload} takes no such trace; leave it out")
-        if not trace and name in inputs:
+        if trace and name in unneeded:
+            raise ArgError(f"{field}: {unneeded[name]}")
+        if not trace and name in inputs and name not in unneeded:
             raise ArgError(f"{field}: missing; workload {run.workload} needs a trace")
         if trace:
             own_trace(run, trace)

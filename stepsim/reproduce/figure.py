@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepsim.report import style
 from stepsim.reproduce.headline import Headline
 from stepsim.reproduce.points import Point
 from stepsim.reproduce.published import Published
@@ -84,3 +85,11 @@ def values(rows: Iterable[Mapping[str, Any]], column: str, scale: float = 1) -> 
     """A column divided by a scale; nan where it is null or absent."""
     found = (row.get(column) for row in rows)
     return [float("nan") if value is None else value / scale for value in found]
+
+
+def legend(
+    picture: Picture, entries: Sequence[Any], rows: Rows, column: str = "published_cycles"
+) -> None:
+    """A legend below all panels, with the mark of published points if a row has a value of one."""
+    compared = any(row.get(column) is not None for row in rows)
+    style.legend(picture, [*entries, style.published_mark()], compared=compared)

@@ -38,3 +38,11 @@ class Reproduction:
     compared: bool
     closure_slack: int
     problems: tuple[str, ...]
+
+    @property
+    def traces(self) -> str:
+        """The source of the traces of the paper's figures, in words; empty where none are read."""
+        paper = [rows for number, rows in self.figures.items() if not self.chosen[number].is_own]
+        if not any(row.get("trace") for rows in paper for row in rows):
+            return ""
+        return "recorded traces" if self.compared else "synthetic traces, no comparison"

@@ -7,17 +7,12 @@ than most runs. Arrays made from buffers avoid this.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.deferred import deferred
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
+from stepsim.arrow import pa
 
 
 def arrow_array(column: NDArray[Any] | Sequence[Any], kind: pa.DataType) -> pa.Array:

@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from stepsim.errors import ArgError
+from stepsim.shown import shown
+from stepsim.typed import typed
+
 ENDED: Final = ("ok", "infeasible")
 """Statuses of runs that finished: their cycles are those of the entire program."""
 
@@ -80,16 +84,28 @@ class Diagnosis:
         return asdict(self)
 
     @classmethod
+    @typed
     def from_dict(cls, found: Mapping[str, Any]) -> Diagnosis:
-        """The inverse of `to_dict`, after reading from JSON."""
-        return cls(
-            found["status"],
-            found["summary"],
-            tuple(Failure(**one) for one in found["failures"]),
-            tuple(Wait(**one) for one in found["circular_wait"]),
-            tuple(Wait(**one) for one in found["waits"]),
-            tuple(found["deepen"]),
-        )
+        """The inverse of `to_dict`, after reading from JSON.
+
+        Raises
+        ------
+        ArgError : a field is missing, or not of the form that `to_dict` gives it.
+        """
+        try:
+            return cls(
+                found["status"],
+                found["summary"],
+                tuple(Failure(**one) for one in found["failures"]),
+                tuple(Wait(**one) for one in found["circular_wait"]),
+                tuple(Wait(**one) for one in found["waits"]),
+                tuple(found["deepen"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ArgError(
+                f"Diagnosis.from_dict: expected the fields that to_dict() gives, found "
+                f"{shown(found)} ({error})"
+            ) from None
 
     def __str__(self) -> str:
         lines = [self.summary]

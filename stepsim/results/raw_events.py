@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stepsim.atomic import replacing
 from stepsim.results.columns import schema
 from stepsim.results.events import Events
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from stepsim.results.result import Result
@@ -55,6 +56,7 @@ def events_batches(events: Events) -> Iterator[pa.Table]:
     )  # fmt: skip
 
 
+@typed
 def write_events(result: Result, path: str | os.PathLike[str]) -> int:
     """Write the raw events of a recorded run as Parquet; returns their number.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import shown
+from stepsim.arrow import pa
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.machine import milliseconds
@@ -24,11 +25,8 @@ from stepsim.results.timeline import timeline
 if TYPE_CHECKING:
     from os import PathLike
 
-    import pyarrow as pa
-
     from stepsim.results import writing
 else:
-    pa = deferred("pyarrow")
     writing = deferred("stepsim.results.writing")
 
 
@@ -218,25 +216,11 @@ class Result:
         raise ArgError(f"a result has the tables run, units and fifos; found {table!r}")
 
     def _run_table(self) -> pa.Table:
-        row = {
-            "program": self.program,
-            "status": self.status,
-            "cycles": self.cycles,
-            "milliseconds": self.milliseconds,
-            "offchip_bytes": self.offchip_bytes,
-            "bus_bytes": self.bus_bytes,
-            "memory_requests": self.memory_requests,
-            "flops": self.flops,
-            "bandwidth_utilization": self.bandwidth_utilization,
-            "peak_bandwidth": self.peak_bandwidth,
-            "tokens": self.tokens,
-            "undelivered_tokens": self.undelivered_tokens,
-            "engine_steps": self.engine_steps,
-            "wall_seconds": self.wall_seconds,
-            "provenance": json.dumps(self.provenance, sort_keys=True, default=str, allow_nan=False),
-            "onchip_peak_bytes": self.onchip_peak_bytes,
-        }
         known = schemas.RUN_SCHEMA
+        row = {name: getattr(self, name) for name in known.names}
+        row["provenance"] = json.dumps(
+            self.provenance, sort_keys=True, default=str, allow_nan=False
+        )
         if self.energy is not None:
             time = self.milliseconds
             row |= self.energy.columns(None if time is None else time / 1e3)

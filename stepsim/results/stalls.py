@@ -10,29 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa
 from stepsim.results.columns import schema
-from stepsim.results.places import Place, operators_of, place_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
-
-__all__ = [
-    "Cause",
-    "OperatorStalls",
-    "Place",
-    "Spread",
-    "StallTree",
-    "place_of",
-    "stall_tree",
-]
+from stepsim.results.places import Place as Place, operators_of, place_of as place_of
+from stepsim.typed import typed
 
 _SINGLE: Final = "single units"
 """Stage of operators with neither a prefix nor lanes."""
@@ -151,6 +137,7 @@ _OWN: Final = {
 """Columns of units, by cause."""
 
 
+@typed
 def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
     """The stalls of a run, by stage, operator and cause.
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stepsim.arrow import pa
 from stepsim.results import schemas
 from stepsim.results.arrays import arrow_table
 from stepsim.results.columns import ENERGY
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Columns = Mapping[str, Any]
 

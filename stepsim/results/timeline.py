@@ -104,7 +104,8 @@ def bandwidth(events: Events, edges: _Times) -> NDArray[Any]:
     accesses, memory = events.accesses, events.memory
     if not len(accesses):
         return np.zeros(len(edges) - 1)
-    cycles = -(-accesses["requests"] // memory.bundle[accesses["unit"]])
+    # Tiles below one request share one: an access may issue no request of its own.
+    cycles = np.maximum(-(-accesses["requests"] // memory.bundle[accesses["unit"]]), 1)
     begin = accesses["begin"] + 1
     end = begin + cycles
     times = np.unique(np.concatenate((begin, end, edges)))

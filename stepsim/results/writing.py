@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError
+from stepsim.shown import shown
 
 NEEDED: Final = ("units", "fifos")
 """Tables that are written next to every run."""
@@ -53,7 +54,7 @@ def write_tables(
     """
     named = isinstance(path, str | os.PathLike) and "\0" not in str(path) and Path(path).name
     if not named:
-        raise OutputError(f"cannot write {path!r:.200}: expected the path of a file to write")
+        raise OutputError(f"cannot write {shown(path)}: expected the path of a file to write")
     if Path(path).suffix not in ("", ".parquet"):
         raise OutputError(f"cannot write {path}: expected a name that ends in .parquet")
     places = [neighbor(Path(path), label) for label in tables]

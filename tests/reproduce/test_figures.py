@@ -58,6 +58,37 @@ def test_windows_of_kv_lengths() -> None:
     assert len(groups) == 9
 
 
+def test_figure_17_says_what_is_known_of_it() -> None:
+    ratios = {"memory-matched": (1.0, 1.0), "performance-matched": (1.2, 1.25), "dynamic": (1.5, 2)}
+    rows = [
+        {"series": series, "model": "mixtral-8x7b", "ratio": ours, "published_ratio": theirs}
+        for series, (ours, theirs) in ratios.items()
+    ]
+    *known, speedup = FIGURES["17"].remarks(rows)
+    starts = ["known from the text", "known from the bars", "taken from the paper's", "unknown"]
+    assert [line.startswith(start) for line, start in zip(known, starts, strict=True)] == [True] * 4
+    assert speedup == (
+        "speedup of the dynamic variant, Mixtral-8x7B: 1.500 over memory-matched, 2.000 in the "
+        "figure; 1.250 over performance-matched, 1.600 in the figure"
+    )
+    alone = [{**row, "published_ratio": None} for row in rows]
+    assert (
+        FIGURES["17"]
+        .remarks(alone)[-1]
+        .endswith("1.500 over memory-matched; 1.250 over performance-matched")
+    )
+    assert FIGURES["17"].remarks(rows[:2]) == known
+
+
+def test_figure_17_states_the_lengths_only_of_recorded_traces() -> None:
+    def of_text(trace: str) -> str:
+        row = {"series": "dynamic", "model": "mixtral-8x7b", "trace": trace}
+        return str(FIGURES["17"].remarks([row])[0])
+
+    assert of_text("a.npz; b.npy").endswith("; cache lengths of median deviation")
+    assert "cache lengths" not in of_text("synthetic")
+
+
 def test_unknown_figure() -> None:
     with pytest.raises(ArgError, match="unknown figure '11'; expected one of 8, 9, 10, 12"):
         points_of("11")

@@ -171,6 +171,10 @@ WRONG = {
     "counting": (one(f'{GEMM}, counting="all")'), "counting: expected one of executed"),
     "config": (one(f'{GEMM}, config="best")'), "config: expected published, found 'best'"),
     "trace not taken": (one(f'{GEMM}, routing="x.npy")'), "routing: .* takes no such trace"),
+    "trace not read": (
+        one('Run("decoder", {"model": "mixtral-8x7b", "parts": "qkv"}, lengths="x.npy")'),
+        "lengths: has no effect on qkv, only on attention",
+    ),
     "batch not taken": (one(f"{GEMM}, batch=3)"), "batch: .* takes no trace"),
     "layer not taken": (one(f"{GEMM}, layer=3)"), "layer: chooses from a routing"),
     "trace missing": (one('Run("moe", {"model": "mixtral-8x7b"})'), "routing: missing"),

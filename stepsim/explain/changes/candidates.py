@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -119,53 +119,48 @@ def balanced(table: Routing) -> NDArray[np.int64]:
     return np.sort(even.reshape(table.rows, table.k), axis=1)
 
 
-def _memory(machine: Machine, done: ImageRun) -> list[Change]:
+def _memory(machine: Machine, done: ImageRun) -> Iterator[Change]:
     """Nothing for a run that does not use the memory."""
     if not done.totals.memory_requests:
-        return []
-    hbm, found = machine.hbm, []
+        return
+    hbm = machine.hbm
     if hbm.dram is not None:
-        return _dram(machine)
+        yield from _dram(machine)
+        return
     if done.totals.peak_bytes is not None:
         if hbm.interval % _FACTOR == 0:
             # The speed of a channel can be chosen only if it has a price.
             priced = machine.costs is not None and machine.costs.hbm_bytes_per_cycle is not None
             faster = {"hbm.interval": hbm.interval // _FACTOR}
-            found.append(
-                _of_machine("twice the HBM bandwidth", "hbm_bandwidth", faster, buildable=priced)
-            )
+            yield _of_machine("twice the HBM bandwidth", "hbm_bandwidth", faster, buildable=priced)
         free = {"hbm.model": "uncontended"}
-        found.append(
-            _of_machine("HBM bandwidth without limit", "hbm_bandwidth", free, buildable=False)
-        )
+        yield _of_machine("HBM bandwidth without limit", "hbm_bandwidth", free, buildable=False)
         if hbm.channels * _FACTOR <= 1 << 16:
             channels = {"hbm.channels": hbm.channels * _FACTOR}
-            found.append(_of_machine("twice the HBM channels", "hbm_bandwidth", channels))
+            yield _of_machine("twice the HBM channels", "hbm_bandwidth", channels)
     if hbm.latency + hbm.startup > 1:
         half = {"hbm.latency": hbm.latency // _FACTOR, "hbm.startup": hbm.startup // _FACTOR}
-        found.append(_of_machine("half the HBM latency", "hbm_latency", half))
+        yield _of_machine("half the HBM latency", "hbm_latency", half)
         at_once = {"hbm.latency": 0, "hbm.startup": 0}
-        found.append(_of_machine("no HBM latency", "hbm_latency", at_once, buildable=False))
-    return found
+        yield _of_machine("no HBM latency", "hbm_latency", at_once, buildable=False)
 
 
-def _dram(machine: Machine) -> list[Change]:
+def _dram(machine: Machine) -> Iterator[Change]:
     """Resources of a DRAM that can be increased. The speed of its banks is fixed by the chosen
     part."""
-    port, found = machine.hbm.port or Port(), []
+    port = machine.hbm.port or Port()
     channels = machine.hbm.channels
     if machine.hbm.dram is not None and channels * _FACTOR <= MOST_CHANNELS:
         twice = {"hbm.dram.channels": channels * _FACTOR}
-        found.append(_of_machine("twice the HBM channels", "hbm_bandwidth", twice))
+        yield _of_machine("twice the HBM channels", "hbm_bandwidth", twice)
     if port.requests_per_cycle * _FACTOR <= _MOST_GRANTS:
         wider = {"hbm.port.requests_per_cycle": port.requests_per_cycle * _FACTOR}
-        found.append(_of_machine("twice the requests per cycle", "hbm_bandwidth", wider))
+        yield _of_machine("twice the requests per cycle", "hbm_bandwidth", wider)
     further = {"hbm.port.read_ahead": min(4096, max(_READ_AHEAD, port.read_ahead * _FACTOR))}
-    found.append(_of_machine("loads that read further ahead", "hbm_latency", further))
+    yield _of_machine("loads that read further ahead", "hbm_latency", further)
     at_once = {"hbm.port.request_latency": 1, "hbm.port.response_latency": 0}
     if port.request_latency + port.response_latency > 1:
-        found.append(_of_machine("no latency to the DRAM", "hbm_latency", at_once, buildable=False))
-    return found
+        yield _of_machine("no latency to the DRAM", "hbm_latency", at_once, buildable=False)
 
 
 def _ports(done: ImageRun) -> list[Change]:
@@ -195,19 +190,16 @@ def _wider(title: str, widths: Mapping[str, int]) -> Change:
     )  # fmt: skip
 
 
-def _onchip(machine: Machine) -> list[Change]:
-    present, found = machine.onchip.bytes_per_cycle, []
+def _onchip(machine: Machine) -> Iterator[Change]:
+    present = machine.onchip.bytes_per_cycle
     if present * _FACTOR <= _MOST_ONCHIP:
         twice = {"onchip.bytes_per_cycle": present * _FACTOR}
-        found.append(_of_machine("twice the on-chip bandwidth", "onchip_bandwidth", twice))
+        yield _of_machine("twice the on-chip bandwidth", "onchip_bandwidth", twice)
     free = {"onchip.bytes_per_cycle": _MOST_ONCHIP}
     if present < _MOST_ONCHIP:
-        found.append(
-            _of_machine(
-                "on-chip bandwidth without limit", "onchip_bandwidth", free, buildable=False
-            )
+        yield _of_machine(
+            "on-chip bandwidth without limit", "onchip_bandwidth", free, buildable=False
         )
-    return found
 
 
 def _compute(prepared: Prepared, done: ImageRun, most: int) -> list[Change]:
@@ -270,16 +262,16 @@ def _faster(title: str, targets: Sequence[str], rates: set[int], factor: float) 
     )
 
 
-def _queues(prepared: Prepared, done: ImageRun, most: int) -> list[Change]:
+def _queues(prepared: Prepared, done: ImageRun, most: int) -> Iterator[Change]:
     """All FIFOs unbounded, and those that stall their producers longest, one by one."""
     records, names = done.execution.channels, done.image.channel_names
     if not len(names):
-        return []
-    found = [
-        Change("every FIFO unbounded", "fifo_depth", "every FIFO", tuple(names),
-               "--fifo-depth auto finds depths that are as fast",
-               fifo_depths=dict.fromkeys(names), buildable=False)
-    ]  # fmt: skip
+        return
+    yield Change(
+        "every FIFO unbounded", "fifo_depth", "every FIFO", tuple(names),
+        "--fifo-depth auto finds depths that are as fast",
+        fifo_depths=dict.fromkeys(names), buildable=False,
+    )  # fmt: skip
     groups: dict[str, list[int]] = {}
     waits = records["wait_out"].tolist()
     for fifo in sorted(range(len(names)), key=lambda c: (-waits[c], c)):
@@ -295,15 +287,11 @@ def _queues(prepared: Prepared, done: ImageRun, most: int) -> list[Change]:
             if len(depths) == 1
             else f"twice the depth of {title}"
         )
-        found.append(
-            Change(f"twice the depth of {title}", "fifo_depth", title, tuple(targets), how,
-                   fifo_depths=twice)
-        )  # fmt: skip
-        found.append(
-            Change(f"{title} unbounded", "fifo_depth", title, tuple(targets),
-                   deepen_text(targets, None), fifo_depths=dict.fromkeys(targets), buildable=False)
-        )  # fmt: skip
-    return found
+        yield Change(f"twice the depth of {title}", "fifo_depth", title, tuple(targets), how,
+                     fifo_depths=twice)  # fmt: skip
+        yield Change(f"{title} unbounded", "fifo_depth", title, tuple(targets),
+                     deepen_text(targets, None), fifo_depths=dict.fromkeys(targets),
+                     buildable=False)  # fmt: skip
 
 
 def _enough(queues: DeeperQueues | None) -> list[Change]:

@@ -39,9 +39,8 @@ def cost_of(prepared: Prepared, change: Change) -> float | None:
     bought: no limit, no latency, another routing.
     """
     costs = prepared.machine.costs
-    if costs is None or not change.buildable or change.bindings is not None:
-        return None
-    if change.par_dispatch:  # ports have no price
+    # Neither ports nor routings have a price.
+    if costs is None or not change.buildable or change.bindings is not None or change.par_dispatch:
         return None
     stated = {name for name, price in costs.to_dict().items() if price is not None}
     needed: list[tuple[str, ...]] = [_PRICES.get(key, ()) for key in change.overrides]

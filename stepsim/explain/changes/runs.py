@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -41,10 +41,7 @@ from stepsim.simulation import (
 )
 from stepsim.threads import thread_count
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
+pa: Any = deferred("pyarrow")
 
 _CANDIDATES: Final = 8
 """Most changes that are tried in pairs."""
@@ -226,6 +223,7 @@ def measured(
     threads: int,
     recorded: ImageRun | None,
     light: SpeedOfLight | None = None,
+    progress: Callable[[str], None] = lambda done: None,
 ) -> WhatIf:
     """Like `what_if`, for an existing run and checked arguments.
 
@@ -233,8 +231,10 @@ def measured(
     ----------
     recorded : the same run, recorded with paces, for predictions.
     light : lower bounds of the run, if known.
+    progress : called with the number of runs that are done, in words.
     """
-    runs = _Runs(prepared, indices, limits, threads, unfit=bool(excess_of(prepared, indices)))
+    unfit = bool(excess_of(prepared, indices))
+    runs = _Runs(prepared, indices, limits, threads, unfit, progress)
     if asked is None:
         asked = relaxations(prepared, indices, done, most=most, limits=limits)
     found = runs.of(asked)
@@ -261,8 +261,10 @@ class _Runs:
         limits: Limits | None,
         threads: int,
         unfit: bool,
+        progress: Callable[[str], None],
     ) -> None:
         self._unfit = unfit
+        self._progress = progress
         self._prepared, self._limits, self._threads = prepared, limits, threads
         self._indices = {table: array[np.newaxis] for table, array in indices.items()}
 
@@ -275,7 +277,9 @@ class _Runs:
             variant_runs(self._prepared, variant, 1, self._indices, self._limits)
             for variant in variants
         ]
-        outcomes = run_all(many, self._threads)
+        outcomes = run_all(
+            many, self._threads, lambda done, of: self._progress(f"{done} of {of} runs done")
+        )
         totals = [each.totals(one, 0) for each, one in zip(many, outcomes, strict=True)]
         return [
             (

@@ -29,9 +29,6 @@ def combined(base: Machine, first: Change, *others: Change) -> Change:
     every = (first, *others)
     overrides = _joined(one.overrides for one in every)
     whole = [one for one in every if one.machine is not None]
-    bound: dict[Any, Any] = {}
-    for one in every:
-        bound.update(one.bindings or {})
     depths = [one.fifo_depth for one in every if one.fifo_depth is not None]
     return Change(
         name=" and ".join(one.name for one in every),
@@ -45,7 +42,7 @@ def combined(base: Machine, first: Change, *others: Change) -> Change:
         fifo_depths=_joined(one.fifo_depths for one in every),
         compute=_joined(one.compute for one in every),
         par_dispatch=_joined(one.par_dispatch for one in every),
-        bindings=bound or None,
+        bindings=_joined(one.bindings or {} for one in every) or None,
         parts=tuple(one.name for one in every),
         buildable=all(one.buildable for one in every),
     )

@@ -16,9 +16,11 @@ from importlib.resources import files
 from os import PathLike
 from typing import Any, Final
 
+from stepsim.arguments import shown
 from stepsim.atomic import replacing
 from stepsim.deferred import require
-from stepsim.errors import OutputError
+from stepsim.errors import ArgError, OutputError
+from stepsim.typed import typed
 
 _SCRIPTS: Final[Mapping[str, tuple[str, ...]]] = {
     "run": ("base.js", "table.js", "charts.js", "graph.js", "stalls.js", "run.js"),
@@ -33,6 +35,7 @@ def require_plotly() -> str:
     return source
 
 
+@typed
 def write_page(path: str | PathLike[str], document: Mapping[str, Any]) -> int:
     """Write the page of a document, from `run_document` or `sweep_document`.
 
@@ -42,8 +45,15 @@ def write_page(path: str | PathLike[str], document: Mapping[str, Any]) -> int:
 
     Raises
     ------
+    ArgError : ``document`` is another mapping.
     OutputError : plotly is not installed, or the file cannot be written; then no file remains.
     """
+    kind = document.get("kind")
+    if not isinstance(kind, str) or kind not in _SCRIPTS or "title" not in document:
+        raise ArgError(
+            f"write_page: expected what run_document() or sweep_document() gives, found "
+            f"{shown(document)}"
+        )
     content = page(document, require_plotly()).encode()
     with replacing(path) as (part,):
         part.write_bytes(content)

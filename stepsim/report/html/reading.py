@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from stepsim.errors import ReportError
 from stepsim.results import OPTIONAL, neighbor, run_of
+from stepsim.typed import typed
 
 _RUNS = (b"stepsim.cli_run", b"stepsim.run")
 _JSON: Final = ("parameters", "origins", "machine_json", "model_json", "routing", "kv_lengths",
@@ -47,6 +48,7 @@ class RunTables:
     others: Mapping[str, pa.Table]
 
 
+@typed
 def read_run(path: str | Path) -> RunTables:
     """The run in ``path`` and the tables next to it.
 
@@ -114,7 +116,7 @@ def _read(place: Path, what: str) -> pa.Table:
     except FileNotFoundError:
         raise ReportError(
             f"{place}: {what} cannot be read, there is no such file; `stepsim run --out "
-            "FILE.parquet` writes it, with the tables of units and FIFOs beside it"
+            "FILE.parquet` writes it, with the tables of units and FIFOs next to it"
         ) from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: no path of a file
         raise ReportError(f"{place}: {what} cannot be read: {error}; run it again") from error

@@ -32,10 +32,11 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
     found = bounds(row, units)
     numbers = {name: index for index, name in enumerate(units["name"].to_pylist())}
     edges = table_document(fifos)
-    path = tables.others.get("path")
+    timeline, path = tables.others.get("timeline"), tables.others.get("path")
     diagnosis = row.get("diagnosis")
     for end in ("producer", "consumer"):
         edges["columns"][end] = [numbers[name] for name in edges["columns"][end]]
+    ends = (edges["columns"][end] for end in ("producer", "consumer"))
     return {
         "kind": "run",
         "title": _title(tables),
@@ -45,10 +46,7 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
         "units": table_document(units),
         "fifos": edges,
         "groups": asdict(groups),
-        "graph": graph_document(
-            groups,
-            zip(edges["columns"]["producer"], edges["columns"]["consumer"], strict=True),
-        ),
+        "graph": graph_document(groups, zip(*ends, strict=True)),
         "verdict": verdict(row, found),
         "diagnosis": diagnosis and str(Diagnosis.from_dict(diagnosis)),
         "bounds": found,
@@ -56,7 +54,7 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
         "stalls": plain(stalls),
         "activity": activity(units, groups, cycles),
         "why": plain(row.get("why")),
-        "timeline": _optional(tables.others.get("timeline")),
+        "timeline": None if timeline is None else table_document(timeline),
         "path": None if path is None else path_parts(path),
     }
 
@@ -67,27 +65,14 @@ def _title(tables: RunTables) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
-def _optional(table: pa.Table | None) -> dict[str, Any] | None:
-    return None if table is None else table_document(table)
-
-
 def path_parts(segments: pa.Table) -> list[dict[str, Any]]:
     """The cycles of a critical path by operator, all lanes together, and cause, longest first."""
     names = {name: place_of(name).operator for name in segments["operator"].unique().to_pylist()}
     groups = pa.array([names[name] for name in segments["operator"].to_pylist()], pa.string())
     table = pa.table({"operator": groups, "cause": segments["cause"], "cycles": segments["cycles"]})
-    found = table.group_by(["operator", "cause"]).aggregate(
-        [("cycles", "sum"), ("cycles", "count")]
-    )
-    parts = [
-        {
-            "operator": row["operator"],
-            "cause": row["cause"],
-            "cycles": row["cycles_sum"],
-            "segments": row["cycles_count"],
-        }
-        for row in found.to_pylist()
-    ]
+    keys = ["operator", "cause"]
+    found = table.group_by(keys).aggregate([("cycles", "sum"), ("cycles", "count")])
+    parts = found.rename_columns([*keys, "cycles", "segments"]).to_pylist()
     return sorted(parts, key=lambda part: (-part["cycles"], part["operator"], part["cause"]))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from stepsim.report import style
-from stepsim.reproduce.figure import Figure, Ratio, Row, Rows, values
+from stepsim.reproduce.figure import Figure, Ratio, Row, Rows, legend, values
 from stepsim.reproduce.headline import Headline, Numbers, ratio
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.published import Published
@@ -81,8 +81,7 @@ def _draw_gains(rows: Rows) -> Picture:
     axes.set_ylabel("speedup of dynamic sharing")
     axes.axhline(1, color=style.INK, linewidth=0.8)
     axes.set_ylim(0, 1.15 * max(ratios))
-    entries = [style.solid_mark(style.COLORS["dynamic"], "dynamic", "s"), style.published_mark()]
-    style.legend(picture, entries, compared=_compared(rows))
+    legend(picture, [style.solid_mark(style.COLORS["dynamic"], "dynamic", "s")], rows)
     return picture
 
 
@@ -109,7 +108,7 @@ def _draw_batches(rows: Rows) -> Picture:
     axes.set_ylabel("time (thousand cycles)")
     axes.set_ylim(0, 1.15 * max(values(rows, "cycles", 1e3)))
     entries = [style.solid_mark(style.COLORS[s], s, "s") for s in ("coarse", "dynamic")]
-    style.legend(picture, [*entries, style.published_mark()], compared=_compared(rows))
+    legend(picture, entries, rows)
     return picture
 
 
@@ -138,14 +137,9 @@ def _draw_means(rows: Rows) -> Picture:
         panel.set_ylim(0, 1.15 * max(values(means, "ratio")))
     axes[0].set_ylabel("time / time of dynamic sharing")
     entries = [style.solid_mark(style.COLORS[s], s, "s") for s in ("coarse", "interleaved")]
-    compared = any(row.get("published_ratio") is not None for row in means)
     dynamic = style.solid_mark(style.COLORS["dynamic"], "dynamic = 1", "_")
-    style.legend(picture, [*entries, dynamic, style.published_mark()], compared=compared)
+    legend(picture, [*entries, dynamic], means, "published_ratio")
     return picture
-
-
-def _compared(rows: Rows) -> bool:
-    return any(row.get("published_cycles") is not None for row in rows)
 
 
 def _mean_rows(rows: Rows, published: Published | None) -> list[Row]:
@@ -183,12 +177,12 @@ def _gains(n: Numbers, kv_class: str) -> list[float]:
     return [n.speedup(f"f14_{t.first}_interleave", f"f14_{t.first}_dynamic") for t in traces]
 
 
-def _span(claim: str, kv_class: str, figure: str = "14") -> Headline:
+def _span(claim: str, kv_class: str) -> Headline:
     def value(n: Numbers) -> tuple[float, ...]:
         found = _gains(n, kv_class)
         return min(found), max(found)
 
-    return Headline(figure, claim, "x", value)
+    return Headline("14", claim, "x", value)
 
 
 def _every_gain(n: Numbers) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stepsim.report import style
-from stepsim.reproduce.figure import Figure, Rows, values
+from stepsim.reproduce.figure import Figure, Rows, legend, values
 from stepsim.reproduce.headline import Headline, excess, ratio, share
 from stepsim.reproduce.points import Point
 from stepsim.reproduce.settings import QWEN, ROUTINGS, published_run, published_settings
@@ -84,8 +84,7 @@ def _bars(axes: Axes, rows: Rows, column: str, scale: float, color: str) -> None
 
 def _finish(picture: Picture, rows: Rows, series: Sequence[str]) -> None:
     entries = [style.solid_mark(style.COLORS[name], f"{name} tiles", "s") for name in series]
-    compared = any(row.get("published_cycles") is not None for row in rows)
-    style.legend(picture, [*entries, style.published_mark()], compared=compared)
+    legend(picture, entries, rows)
 
 
 def utilization_gain(figure: str, claim: str, series: str) -> Headline:

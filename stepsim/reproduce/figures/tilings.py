@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stepsim.report import style
-from stepsim.reproduce.figure import Figure, Rows, values
+from stepsim.reproduce.figure import Figure, Rows, legend, values
 from stepsim.reproduce.headline import Headline, Numbers, excess, ratio
 from stepsim.reproduce.points import Point
 from stepsim.reproduce.settings import (
@@ -30,6 +30,7 @@ _TITLES = {
     "19": "Figure 19: off-chip traffic of tilings, 64 tokens",
     "20": "Figure 20: off-chip traffic of tilings, 1024 tokens",
 }
+_TILES: Final = {"9": (8, 16, 32, 64), "10": (16, 32, 64, 128, 256, 512, 1024)}
 _MARKS = {"static": "o", "dynamic": "D"}
 
 
@@ -37,9 +38,8 @@ def tiling_points(figure: str) -> Iterable[Point]:
     """The points of one of these figures."""
     small = figure in ("9", "19")
     batch = 64 if small else 1024
-    tiles: tuple[int | str, ...] = (8, 16, 32, 64) if small else (16, 32, 64, 128, 256, 512, 1024)
     for model, short in MODELS.items():
-        for tile in (*tiles, "dynamic"):
+        for tile in (*_TILES["9" if small else "10"], "dynamic"):
             config = published_settings(Moe, batch, model=model, tile=tile)
             given = {name: config[name] for name in ("tile_inter", "fifo_depth")}
             given |= {"model": model, "tile": tile}
@@ -63,8 +63,7 @@ def _draw(figure: str, rows: Rows) -> Picture:
         style.solid_mark(style.COLORS[series], f"{series} tiles", mark)
         for series, mark in _MARKS.items()
     ]
-    compared = any(row.get("published_cycles") is not None for row in rows)
-    style.legend(picture, [*entries, style.published_mark()], compared=compared)
+    legend(picture, entries, rows)
     return picture
 
 
@@ -114,9 +113,6 @@ def _saving(
             for tile in tiles
         ),
     )  # fmt: skip
-
-
-_TILES: Final = {"9": (8, 16, 32, 64), "10": (16, 32, 64, 128, 256, 512, 1024)}
 
 
 def _distance(n: Numbers, figure: str, model: str) -> float:

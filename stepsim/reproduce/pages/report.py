@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stepsim._version import MODEL_VERSION, __version__
@@ -12,10 +12,11 @@ from stepsim.reproduce.result import Reproduction
 
 def report(result: Reproduction) -> str:
     """The text of ``report.md``; pictures are expected in the same folder."""
+    traces = f"{result.traces}; " if result.traces else ""
     lines = [
         f"# {_title(result)}",
         "",
-        f"stepsim {__version__}, model version {MODEL_VERSION}; {_source(result)}closure slack "
+        f"stepsim {__version__}, model version {MODEL_VERSION}; {traces}closure slack "
         f"{result.closure_slack}. {result.runs} runs in {result.elapsed:.1f} s with {result.jobs} "
         f"process{'es' if result.jobs > 1 else ''}, reading, drawing and writing included.",
         "",
@@ -31,21 +32,9 @@ def report(result: Reproduction) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _has_paper(result: Reproduction) -> bool:
-    return any(not one.is_own for one in result.chosen.values())
-
-
 def _title(result: Reproduction) -> str:
-    return "Figures of the STeP paper, reproduced" if _has_paper(result) else "Figures"
-
-
-def _source(result: Reproduction) -> str:
-    if not _has_paper(result):
-        return ""
-    if result.compared:
-        traced = any(row.get("trace") for rows in result.figures.values() for row in rows)
-        return "recorded traces; " if traced else ""
-    return "synthetic traces, no comparison; "
+    of_paper = any(not one.is_own for one in result.chosen.values())
+    return "Figures of the STeP paper, reproduced" if of_paper else "Figures"
 
 
 def agreement(rows: Rows) -> dict[str, int | float]:
@@ -99,28 +88,28 @@ def _numbers(values: Sequence[float], digits: int) -> str:
 
 
 def _figure_table(result: Reproduction) -> list[str]:
+    rows = []
+    for figure, own in result.figures.items():
+        found = agreement(own)
+        cells = [figure, str(found["points"]), countings(own)]
+        if result.compared:
+            cells += [
+                counted(found["same"], found["canonical"]),
+                counted(found["exact"], found["published"]),
+                signed_percent(found["worst"]),
+                counted(found["same_bytes"], found["bytes"]),
+            ]
+        rows.append([*cells, f"{result.seconds[figure]:.2f}"])
     if not result.compared:
-        lines = ["| figure | points | counting | seconds of runs |", "|---|---:|---|---:|"]
-        for figure, rows in result.figures.items():
-            found = agreement(rows)
-            lines.append(
-                f"| {figure} | {found['points']} | {countings(rows)} | "
-                f"{result.seconds[figure]:.2f} |"
-            )
-        return lines
-    lines = [
+        return _table(
+            "| figure | points | counting | seconds of runs |", "|---|---:|---|---:|", rows
+        )
+    lines = _table(
         "| figure | points | counting | equal to canonical cycles | equal to published cycles | "
         "largest difference | bytes equal | seconds of runs |",
         "|---|---:|---|---:|---:|---:|---:|---:|",
-    ]
-    for figure, rows in result.figures.items():
-        found = agreement(rows)
-        lines.append(
-            f"| {figure} | {found['points']} | {countings(rows)} | "
-            f"{_of(found, 'same', 'canonical')} | "
-            f"{_of(found, 'exact', 'published')} | {signed_percent(found['worst'])} | "
-            f"{_of(found, 'same_bytes', 'bytes')} | {result.seconds[figure]:.2f} |"
-        )
+        rows,
+    )
     return [
         *lines,
         "",
@@ -129,28 +118,29 @@ def _figure_table(result: Reproduction) -> list[str]:
     ]
 
 
-def _of(found: Mapping[str, int | float], part: str, whole: str) -> str:
-    return f"{found[part]} of {found[whole]}" if found[whole] else "-"
+def _table(head: str, rule: str, rows: Iterable[Sequence[str]]) -> list[str]:
+    return [head, rule, *(f"| {' | '.join(cells)} |" for cells in rows)]
+
+
+def counted(part: float, whole: float) -> str:
+    """A count out of others; a dash if there are none."""
+    return f"{part} of {whole}" if whole else "-"
 
 
 def _headline_table(result: Reproduction) -> list[str]:
     if not result.headlines:
         return []
+    known = [(row, headline_cells(row)) for row in result.headlines]
     if not result.compared:
-        head = ["", "| figure | headline | ours |", "|---|---|---:|"]
-        return head + [
-            f"| {row['figure']} | {row['claim']} | {headline_cells(row)[0]} {row['unit']} |"
-            for row in result.headlines
-        ]
-    lines = [
-        "",
+        rows = [[row["figure"], row["claim"], f"{cells[0]} {row['unit']}"] for row, cells in known]
+        return ["", *_table("| figure | headline | ours |", "|---|---|---:|", rows)]
+    lines = _table(
         "| figure | headline | unit | ours | printed | from published data | deviation | note |",
         "|---|---|---|---:|---:|---:|---:|---|",
-    ]
-    for row in result.headlines:
-        cells = " | ".join((row["unit"], *headline_cells(row)))
-        lines.append(f"| {row['figure']} | {row['claim']} | {cells} | {row['note']} |")
+        [[row["figure"], row["claim"], row["unit"], *cells, row["note"]] for row, cells in known],
+    )
     return [
+        "",
         *lines,
         "",
         "Deviations of percentages above 100 are relative to the whole: 0.7 % against 0.8 % longer "

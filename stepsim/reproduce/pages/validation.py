@@ -15,7 +15,7 @@ from stepsim.reproduce.figures import FIGURES, headlines as paper_headlines, poi
 from stepsim.reproduce.figures.archived import archived_points
 from stepsim.reproduce.hardware_errors import Model, errors_of, models, noise
 from stepsim.reproduce.pages.files import write_file
-from stepsim.reproduce.pages.report import agreement, headline_cells, signed_percent
+from stepsim.reproduce.pages.report import agreement, counted, headline_cells, signed_percent
 from stepsim.reproduce.points import Run
 from stepsim.reproduce.published import Published, PublishedRow, RunKey, published, run_key
 from stepsim.reproduce.reproduction import Notice, check_inputs, fetch_inputs, make_runs
@@ -80,7 +80,7 @@ Not modeled, because the reference does not have it or does not document it:
   number in every point, while the writes sent when the last tile is accepted differ with its rows;
   what was counted is not explained. It does not touch cycles.
 * *Other sizes* than the published ones rest on the rules of the units alone, not on runs of the
-  HDL; so do the five tilings of 32 rows, for which no counts were available.
+  HDL. The same holds for the five tilings of 32 rows, for which no counts were available.
 
 ## Headlines
 
@@ -192,10 +192,10 @@ def _agreement_table(
     for figure, own in rows.items():
         found = agreement(own)
         table.append([
-            figure, str(found["points"]), _of(found["same"], found["canonical"]),
-            _of(found["exact"], found["published"]),
+            figure, str(found["points"]), counted(found["same"], found["canonical"]),
+            counted(found["exact"], found["published"]),
             signed_percent(found["worst"]) if found["published"] else "-",
-            _of(found["same_bytes"], found["bytes"]),
+            counted(found["same_bytes"], found["bytes"]),
         ])  # fmt: skip
     archived = [p for p in recorded if p.published.archived]
     known = [p for p in archived if p.canonical is not None]
@@ -203,8 +203,8 @@ def _agreement_table(
     same = sum(outcomes[p.run].cycles == p.canonical for p in known)
     exact = sum(outcomes[p.run].cycles == p.published.cycles for p in archived)
     table.append([
-        "archived runs", str(len({p.run for p in archived})), _of(same, len(known)),
-        _of(exact, len(archived)), signed_percent(max(differences, key=abs, default=None)), "-",
+        "archived runs", str(len({p.run for p in archived})), counted(same, len(known)),
+        counted(exact, len(archived)), signed_percent(max(differences, key=abs, default=None)), "-",
     ])  # fmt: skip
     heading = (
         "figure", "points", "equal to canonical", "equal to published", "largest difference",
@@ -272,7 +272,3 @@ def _points_table(recorded: Sequence[RecordedPoint], outcomes: Mapping[Run, Outc
 
 def _relative(point: RecordedPoint, outcomes: Mapping[Run, Outcome]) -> float:
     return outcomes[point.run].cycles / (point.published.cycles or 1) - 1
-
-
-def _of(part: float, whole: float) -> str:
-    return f"{part} of {whole}" if whole else "-"

@@ -9,7 +9,7 @@ their tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -35,7 +35,7 @@ from stepsim.reproduce.streamtensor.gpt2 import (
     uncalibrated,
     weight_bounds,
 )
-from stepsim.reproduce.streamtensor.intermediates import intermediates_of_block
+from stepsim.reproduce.streamtensor.intermediates import Intermediates, intermediates_of_block
 from stepsim.reproduce.streamtensor.published_gpt2 import PREFILL_SLOPE_MS, SYSTEM, published_gpt2
 from stepsim.reproduce.streamtensor.stepping_runs import run_network, solved_network
 from stepsim.reproduce.streamtensor.token_model import Link
@@ -259,14 +259,17 @@ def _gpt2() -> list[str]:
 
 
 def _memory() -> list[str]:
-    rows = []
-    for model in MODELS:
-        one = intermediates_of_block(model)
-        rows.append(
-            (model, f"{one.unfused / 1e6:.2f}", f"{(one.unfused - one.outputs) / 1e6:.2f}",
-             f"{one.converters / 1e6:.2f}", f"{one.fifos / 1e6:.2f}", f"{one.share:.1%}")
-        )  # fmt: skip
-    one = intermediates_of_block(next(iter(MODELS)))
+    found = {model: intermediates_of_block(model) for model in MODELS}
+    rows = [
+        (model, f"{one.unfused / 1e6:.2f}", f"{(one.unfused - one.outputs) / 1e6:.2f}",
+         f"{one.converters / 1e6:.2f}", f"{one.fifos / 1e6:.2f}", f"{one.share:.1%}")
+        for model, one in found.items()
+    ]  # fmt: skip
+    shares = (
+        f"{model} {100 * one.fused / (one.unfused - one.outputs):.1f} %"
+        for model, one in found.items()
+    )
+    one = next(iter(found.values()))
     return [
         "## F14: intermediates of a block", "",
         f"Prefill of {one.tokens} tokens, {one.dtype}, MB. Target: 10 to 25 % (published 14.8 to "
@@ -280,17 +283,16 @@ def _memory() -> list[str]:
         "**Chosen with the target in view.** Keys and values for the cache were counted among the "
         "tensors before fusion only after GPT-2 had been found above 25 % without them; 128 "
         "tokens and tiles of 16 by 64 are choices, too. Of the tensors without keys and values, "
-        f"GPT-2 misses the target: {_own_shares()}.", "",
-        *_unfit(),
+        f"GPT-2 misses the target: {', '.join(shares)}.", "",
+        *_unfit(found),
         "GPT-2 keeps most, because its 16 heads have keys and values of their own, which a prompt "
         "needs whole. With `reductions_outermost`, the printed order, converters alone take about "
         "as much as the tensors before fusion (94 to 114 % at 128 tokens and tiles of 16).", "",
     ]  # fmt: skip
 
 
-def _unfit() -> list[str]:
+def _unfit(found: Mapping[str, Intermediates]) -> list[str]:
     """The designs that do not fit the device as a whole, loads of weights included."""
-    found = {model: intermediates_of_block(model) for model in MODELS}
     sizes = [
         f"{model} {(one.onchip or 0) / 1e6:.1f} MB" for model, one in found.items() if not one.fits
     ]
@@ -301,16 +303,6 @@ def _unfit() -> list[str]:
         f"more than the 41 MB of the U55C: {', '.join(sizes)}. `stepsim compile` would try smaller "
         "ones, of several groups.", "",
     ]  # fmt: skip
-
-
-def _own_shares() -> str:
-    """The share of tensors that remains after fusion, without keys and values for the cache."""
-    found = {model: intermediates_of_block(model) for model in MODELS}
-    shares = (
-        f"{model} {100 * one.fused / (one.unfused - one.outputs):.1f} %"
-        for model, one in found.items()
-    )
-    return ", ".join(shares)
 
 
 def _energy(watts: float) -> list[str]:

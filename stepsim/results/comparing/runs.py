@@ -32,7 +32,7 @@ class RunComparison:
     status, counting : how the runs ended, and how their bytes and FLOPs are counted.
     numbers : the measures that both have.
     noise : whether their cycles differ within the spread of both ensembles; None where one has no
-        ensemble or did not come to its end.
+        ensemble or did not complete.
     changed : what they depend on and that differs, in words.
     stalls : where their cycles went otherwise.
     """
@@ -46,7 +46,7 @@ class RunComparison:
 
     @property
     def comparable(self) -> bool:
-        """Whether both runs came to their end, so that their totals can be compared."""
+        """Whether both runs completed, so that their totals can be compared."""
         return all(one in ENDED for one in self.status)
 
 
@@ -56,7 +56,7 @@ def compare_runs(
     """Compare the rows of two runs, as files of runs hold them, and their ``stalls``."""
     status = Pair(before["status"], after["status"])
     changed = provenance_changes(before["provenance"], after["provenance"])
-    # Limits are no part of what a run depends on, until one of them stops it.
+    # A run does not depend on its limits until one of them stops it.
     if "limit" in status and status.before != status.after:
         changed.append(f"a limit stopped {'AB'[status.index('limit')]}")
     return RunComparison(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from stepsim.arrow import pa
 from stepsim.results.schemas import FIFOS_SCHEMA
 from stepsim.results.stalls import stall_tree
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from stepsim.typed import typed
 
 Stalls = Mapping[str, Mapping[str, int]]
 """Operator -> `LANES`, the number of active units, and cycles by cause, summed over these units."""
@@ -86,6 +85,7 @@ def stalls_of(units: pa.Table, fifos: pa.Table | None) -> dict[str, dict[str, in
     return found
 
 
+@typed
 def stall_changes(before: Stalls, after: Stalls) -> list[StallChange]:
     """Every operator and cause whose cycles differ, root causes first.
 
