@@ -14,6 +14,7 @@ from stepsim.data.folder import data_folder, is_fetched, place
 from stepsim.data.registry import Dataset
 from stepsim.deferred import deferred
 from stepsim.errors import DataError, OutputError
+from stepsim.typed import typed
 
 download = deferred("stepsim.data.download")
 pooch = deferred("pooch")
@@ -22,6 +23,7 @@ requests = deferred("requests")
 _MIRROR: Final = "STEPSIM_DATA_MIRROR"
 
 
+@typed
 def fetch_datasets(
     chosen: Sequence[Dataset], *, notice: Callable[[str], None] = lambda text: None
 ) -> list[Dataset]:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from stepsim.data.registry import Dataset, find, in_known_group
 from stepsim.errors import ArgError, TraceError
 from stepsim.paths import exists
+from stepsim.typed import typed
 
 
 def data_folder() -> Path:
@@ -33,6 +34,7 @@ def place(dataset: Dataset) -> Path:
     return data_folder() / "traces" / dataset.file
 
 
+@typed
 def locate(source: str | os.PathLike[str]) -> Path:
     """The file of a trace that is given as a path or as the name of a data set.
 
@@ -66,6 +68,7 @@ def locate(source: str | os.PathLike[str]) -> Path:
     return file
 
 
+@typed
 def is_fetched(dataset: Dataset) -> bool:
     """Whether the file exists with the published content.
 

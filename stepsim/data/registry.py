@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     import difflib
@@ -83,6 +84,7 @@ def find(name: str) -> Dataset:
     )
 
 
+@typed
 def choose(names: Iterable[str]) -> list[Dataset]:
     """The data sets of names, of whole groups, or of ``all``; each once, in the order of the table.
 

@@ -10,21 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa, pc
 from stepsim.errors import TraceError
 from stepsim.trace_io.routing.validate import Place
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-else:
-    pa = deferred("pyarrow")
-    pc = deferred("pyarrow.compute")
 
 _MAX_INDEX = int(np.iinfo(np.int32).max)
 _MAX_COUNT = int(np.iinfo(np.int64).max)

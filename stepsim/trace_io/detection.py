@@ -11,8 +11,10 @@ from stepsim.data import locate
 from stepsim.errors import StepSimError, TraceError
 from stepsim.trace_io.formats import Content, Format, format_names, trace_formats
 from stepsim.trace_io.formats.parquet import depth
+from stepsim.typed import typed
 
 
+@typed
 def detect_trace_format(path: Path) -> str:
     """The name of the format of a file or data set, a key of `trace_formats`.
 

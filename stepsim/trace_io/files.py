@@ -1,4 +1,4 @@
-"""Opening a trace file: detecting its format, and telling truncation from other damage."""
+"""Opening a trace file: detecting its format, and distinguishing truncation from other damage."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from stepsim.trace_io.requests.trace import (
 from stepsim.trace_io.routing.summary import RoutingCounter, RoutingSummary, none_of
 from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.writer import ParquetStream
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class ImportSummary:
     notes: tuple[str, ...]
 
 
+@typed
 def import_trace(
     source: str | os.PathLike[str],
     out: str | os.PathLike[str],
@@ -123,6 +125,7 @@ def import_trace(
         ) from error
 
 
+@typed
 def summarize_routing(
     source: str | os.PathLike[str],
     *,
@@ -170,6 +173,7 @@ def summarize_routing(
     return replace(counter.summary(), notes=tuple(job.notes))
 
 
+@typed
 def load_requests(
     source: str | os.PathLike[str], *, format: str | None = None, column: str | None = None
 ) -> RequestTrace:

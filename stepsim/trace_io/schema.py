@@ -7,15 +7,10 @@ file explains itself to any Arrow reader.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa
 from stepsim.errors import TraceError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
+from stepsim.typed import typed
 
 SCHEMA_VERSION = 1
 """Version of the routing schema that is written, and the highest one that is read."""
@@ -70,6 +65,7 @@ def routing_schema(k: int, *, weights: bool = False) -> pa.Schema:
     return pa.schema(fields, metadata=metadata)
 
 
+@typed
 def requests_schema(
     *, arrival: bool = True, generated: bool = True, prefix_hashes: bool = False
 ) -> pa.Schema:

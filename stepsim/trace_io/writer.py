@@ -7,18 +7,11 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from stepsim.arrow import pa, pq
 from stepsim.atomic import replacing
-from stepsim.deferred import deferred
 from stepsim.trace_io.routing.origin import with_origin
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    pa = deferred("pyarrow")
-    pq = deferred("pyarrow.parquet")
 
 ROW_GROUP_ROWS = 1 << 16
 """Most rows of a row group; about 3 MB of routing rows with k = 8. Row groups are small because a

@@ -184,10 +184,11 @@ def test_two_processes_fetch_a_file_once(folder: Path) -> None:
             subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
             for _ in range(2)
         ]
-        errors = sorted(process.communicate(timeout=60)[1] for process in running)
+        errors = [process.communicate(timeout=60)[1] for process in running]
     assert [process.returncode for process in running] == [0, 0], errors
     assert server.asked == [("mooncake_conversation_trace.jsonl", None)]
-    there, fetched = errors
-    assert there.startswith("1 data set is in")
-    assert fetched.startswith("fetched mooncake/conversation (3,029,533 bytes)")
+    # On a slow machine lines of progress come before.
+    assert all("1 data set is in" in error for error in errors), errors
+    fetched = "fetched mooncake/conversation (3,029,533 bytes)"
+    assert sum(fetched in error for error in errors) == 1, errors
     assert is_fetched(datasets()["mooncake/conversation"])

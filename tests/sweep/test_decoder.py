@@ -201,6 +201,65 @@ def test_the_routing_decides_which_steps_are_run(files: Path) -> None:
     assert all(step == other for _, step, _, other, _ in found)
 
 
+PARTS = [
+    {"parts": "experts", "tile": 4, "tile_inter": 32},
+    {"parts": "attention", "strategy": "dynamic"},
+    {"parts": "qkv+output"},
+    {"parts": "qkv+attention+experts", "tile": 4, "tile_inter": 32, "strategy": "dynamic"},
+]
+
+
+def of_parts(files: Path, *points: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    given = {"parameters": {"attention_regions": 2}, "grid": {}, "points": list(points)}
+    if any("experts" in point["parts"] for point in points):
+        given["parameters"] = {}
+    return spec(files, **given | changes)
+
+
+def test_parts_read_their_traces(files: Path, tmp_path: Path) -> None:
+    assert run_sweep(of_parts(files, *PARTS, batch=5), tmp_path / "out").failures == 0
+    rows = open_table(tmp_path / "out").to_table().to_pylist()
+    both = {("routing.parquet", "steps.parquet", 8)}
+    expected = [
+        {("routing.parquet", None, 8)}, {(None, "steps.parquet", 8)}, {(None, None, 5)}, both,
+    ]  # fmt: skip
+    for point, traces in zip(PARTS, expected, strict=True):
+        own = [row for row in rows if row["parts"] == point["parts"]]
+        assert {(row["trace"], row["lengths"], row["batch"]) for row in own} == traces
+        for name, part in (("tile", "experts"), ("kv_tile", "attention"), ("max_load", "experts")):
+            assert {row[name] is None for row in own} == {part not in point["parts"]}
+    assert len({row["run"] for row in rows}) == len(rows) == 4 + 2 + 1 + 4
+
+
+def test_the_number_of_requests_is_part_of_a_run(files: Path) -> None:
+    def keys(**changes: Any) -> list[str]:
+        given = of_parts(files, PARTS[2], traces=None, lengths=None, pairs=None, **changes)
+        plan = plan_sweep(given)
+        return [chunk.run_key(trace) for chunk in plan.chunks() for trace in chunk.traces]
+
+    assert keys() == keys(batch=64) != keys(batch=5)
+
+
+@pytest.mark.parametrize(
+    ("point", "changes", "expected"),
+    [
+        (0, {"pairs": None}, "lengths: has no effect on experts, only on attention; leave it out"),
+        (1, {"pairs": None}, "traces: has no effect on attention, only on experts; leave it out"),
+        (1, {}, "pairs: no design point reads both traces and lengths; remove the key"),
+        (3, {"batch": 5}, "batch: has no effect on these design points; remove the key"),
+        (0, {"parameters": {"kv_tile": 32}}, "kv_tile: has no effect on experts, only on attent"),
+        (2, {"grid": {"tile": [4, 8]}}, "tile: has no effect on qkv+output, only on experts"),
+    ],
+)
+def test_what_parts_do_not_use_is_refused(
+    files: Path, point: int, changes: dict[str, Any], expected: str
+) -> None:
+    given = of_parts(files, PARTS[point], **changes)
+    if "grid" in changes:
+        given |= {"points": [], "parameters": PARTS[point]}
+    assert expected in message(given)
+
+
 def test_a_model_without_variants(files: Path) -> None:
     text = message(spec(files, model="glm-4.5", parameters={"variant": "dynamic"}))
     assert "variant: the published figure has no glm-4.5, only mixtral-8x7b and qwen3" in text

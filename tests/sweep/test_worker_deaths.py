@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -239,10 +240,19 @@ def test_workers_lost_at_their_start_are_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each of both in vain three times, so that no chunk may be blamed for the loss.
-    starting(monkeypatch, ["no_such_module_as_this"] * 6 + ["stepsim.sweep.running.work"])
+    started, starts = local._Seat._started, Counter[int]()
+
+    def start(seat: Any) -> FreshProcesses:
+        starts[id(seat)] += 1
+        module = BAD if starts[id(seat)] <= 3 else GOOD
+        monkeypatch.setattr(local, "FreshProcesses", lambda jobs, _: FreshProcesses(jobs, module))
+        return started(seat)
+
+    monkeypatch.setattr(local._Seat, "_started", start)
     folder = tmp_path / "out"
     summary = run_sweep(tiny(), folder, jobs=2)
     assert summary.complete
+    assert max(starts.values()) == 4
     assert_as_undisturbed(folder)
 
 

@@ -15,6 +15,7 @@ from stepsim.sweep.analysis.objectives import Objective, parse_objective
 from stepsim.sweep.analysis.statistics import Statistics, statistics
 from stepsim.sweep.spec.filter_types import Kind
 from stepsim.sweep.spec.filters import find_name, parse_condition
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class BaselineComparison:
     def metric(self) -> str:
         return self.objective.metric
 
+    @typed
     def judged(self, row: AgainstBaseline) -> tuple[float, float]:
         """The baseline and the design by the chosen statistic."""
         statistic = self.objective.statistic
@@ -96,6 +98,7 @@ def parse_assignments(text: str) -> dict[str, str]:
     return found
 
 
+@typed
 def compare_baseline(
     before: str | Path,
     after: str | Path | None = None,
@@ -219,10 +222,7 @@ def _rows(
     metric = judged.metric
     worst, least = (min, max) if BETTER.get(metric) == "larger" else (max, min)
     base, point = pair
-    own = Frame(
-        second.folder, {point: second.designs[point]}, second.labels, second.axes,
-        {point: second.runs[point]},
-    )  # fmt: skip
+    own = second.of({point: second.runs[point]})
     found = []
     for group, part in own.grouped(by).items() if by else [((), own)]:
         traces = [key for key in part.runs[point] if key in first.runs[base]]

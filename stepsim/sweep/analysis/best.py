@@ -12,6 +12,7 @@ from stepsim.results import BETTER
 from stepsim.sweep.analysis.frame import Frame, read_frame
 from stepsim.sweep.analysis.objectives import Objective, parse_objective
 from stepsim.sweep.analysis.statistics import Statistics
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Best:
     left_out: int
 
 
+@typed
 def best(
     folder: str | Path,
     objective: str = "cycles",

@@ -31,6 +31,7 @@ from stepsim.sweep.analysis.measured import (
 from stepsim.sweep.analysis.tables import read_failures
 from stepsim.sweep.spec.problems import listing
 from stepsim.sweep.storage.manifest import read_manifest
+from stepsim.typed import typed
 
 _CODE = "workload_digest"
 _RANGE = ("cycles_p5", "cycles_p95")
@@ -129,24 +130,21 @@ class Comparison:
             )
         before, after = self.countings_before, self.countings_after
         if self.metric in COUNTED and self.changes and before != after:
-            texts.append(self._counted_otherwise)
+            texts.append(
+                f"{self.metric} is counted as {' and as '.join(before)} in A and as "
+                f"{' and as '.join(after)} in B, so the ratios compare the countings too; run both "
+                "sweeps with the same 'counting'"
+            )
         return "\n".join(texts)
 
-    @property
-    def _counted_otherwise(self) -> str:
-        before, after = self.countings_before, self.countings_after
-        return (
-            f"{self.metric} is counted as {' and as '.join(before)} in A and as "
-            f"{' and as '.join(after)} in B, so the ratios compare the countings too; run both "
-            "sweeps with the same 'counting'"
-        )
-
+    @typed
     def to_arrow(self) -> pa.Table:
         """One row per new failure, which has no ``after``, and per run that succeeded in both."""
         rows = [asdict(f) for f in self.new_failures] + [asdict(c) for c in self.changes]
         return pa.Table.from_pylist(rows, schema=_ROWS)
 
 
+@typed
 def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Comparison:
     """Ratios of a metric, run by run: same workload, parameters, machine, limits and trace.
 

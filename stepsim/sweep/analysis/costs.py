@@ -28,6 +28,7 @@ from stepsim.sweep.analysis.pareto import frontier
 from stepsim.sweep.analysis.statistics import Statistics, statistics
 from stepsim.sweep.spec.problems import listing
 from stepsim.sweep.storage.manifest import read_manifest
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class DesignCosts(Sequence[DesignCost]):
     def __iter__(self) -> Iterator[DesignCost]:
         return iter(self.points)
 
+    @typed
     def title(self, metric: str) -> str:
         """``mean onchip_bytes (executed)``: statistic, metric, and how it is counted; for a value
         of the designs, which is the same in all runs, its full name.
@@ -136,6 +138,7 @@ class DesignCosts(Sequence[DesignCost]):
         )
 
 
+@typed
 def design_costs(
     folder: str | Path,
     x: str,

@@ -90,9 +90,13 @@ class Frame:
         kept = {point: own for point, own in kept.items() if own}
         if not kept:
             raise SweepError(f"{self.folder}: no run that succeeded satisfies '{condition}'")
-        designs = {point: self.designs[point] for point in kept}
-        labels = {point: self.labels[point] for point in kept}
-        return Frame(self.folder, designs, labels, self.axes, kept)
+        return self.of(kept)
+
+    def of(self, runs: Mapping[int, Mapping[TraceKey, Mapping[str, Any]]]) -> Frame:
+        """Some of the runs, by design point and trace."""
+        designs = {point: self.designs[point] for point in runs}
+        labels = {point: self.labels[point] for point in runs}
+        return Frame(self.folder, designs, labels, self.axes, runs)
 
     def kinds(self) -> dict[str, Kinds]:
         """Names that conditions may use, with the kinds of their values, also of designs that have
@@ -155,21 +159,7 @@ class Frame:
                 group = tuple(values.get(name) for name in names)
                 found.setdefault(group, {}).setdefault(point, {})[key] = row
         order = sorted(found, key=lambda group: [(v is None, isinstance(v, str), v) for v in group])
-        return {
-            group: Frame(
-                self.folder,
-                {point: self.designs[point] for point in found[group]},
-                {point: self.labels[point] for point in found[group]},
-                self.axes,
-                found[group],
-            )
-            for group in order
-        }
-
-    def common_traces(self) -> set[TraceKey]:
-        """Traces that every design point finished."""
-        every = [set(own) for own in self.runs.values()]
-        return set.intersection(*every) if every else set()
+        return {group: self.of(found[group]) for group in order}
 
     def values(
         self,
@@ -197,8 +187,8 @@ class Frame:
         found = row.get(metric)
         if found is None:
             raise SweepError(
-                f"{self.folder}: run {row['run']} has no {metric}; keep it with the key 'metrics' "
-                "of the sweep"
+                f"{self.folder}: run {row['run']} has no {metric}; "
+                f"{measured.why_absent(self.folder, [metric])}"
             )
         return float(found)
 
@@ -264,7 +254,7 @@ def read_failed(folder: str | Path) -> list[Failed]:
     return found
 
 
-def read_frame(folder: str | Path, metrics: Sequence[str] = ()) -> Frame:
+def read_frame(folder: str | Path) -> Frame:
     """The runs of a sweep that succeeded.
 
     Raises
@@ -273,7 +263,7 @@ def read_frame(folder: str | Path, metrics: Sequence[str] = ()) -> Frame:
         The folder holds no sweep, a file is damaged, or no run succeeded.
     """
     columns = dict.fromkeys(
-        ["run", "counting", *POINT_COLUMNS, *TRACE_COLUMNS, *_CONTENT, *_measures(folder), *metrics]
+        ["run", "counting", *POINT_COLUMNS, *TRACE_COLUMNS, *_CONTENT, *_measures(folder)]
     )
     rows = read_runs(folder, [*columns]).to_pylist()
     if not rows:

@@ -81,15 +81,49 @@ def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> 
         absent = [name for name in different if runs[name].null_count == runs.num_rows]
         absent = absent or list(different)
         names = " and ".join(absent)
-        advice = "add them to the key 'metrics' of the sweep"
-        if not set(absent) <= set(EVERY_MEASURE):
-            advice = f"choose among {', '.join(MEASURES)}"
-        elif set(absent) <= {"edp", "tokens_per_second"}:
-            advice = "runs have them if the machine states clock_ghz as well as energies"
-        elif absent == ["milliseconds"]:
-            advice = "runs have them if the machine states clock_ghz; cycles are always available"
+        advice = why_absent(folder, absent)
         raise SweepError(f"{folder}: none of {runs.num_rows:,} runs has {names}; {advice}")
     return measured
+
+
+_UNKNOWN_SIZES = (
+    "they depend on sizes that only a run decides; the workload states these with Built.symbols"
+)
+_NO_PEAK = (
+    "memories of machines with hbm.model=uncontended have no peak; choose another machine or metric"
+)
+_UNKNOWN = {
+    "milliseconds": "runs have them if the machine states clock_ghz; cycles are always available",
+    "edp": "runs have it if the machine states clock_ghz as well as energies",
+    "tokens_per_second": "runs have them if the machine states clock_ghz as well as energies, and "
+    "the workload has traces or states its tokens with Built.tokens",
+    "onchip_bytes": _UNKNOWN_SIZES,
+    "offchip_bytes": _UNKNOWN_SIZES,
+    "flops": _UNKNOWN_SIZES,
+    "compute_utilization": _UNKNOWN_SIZES,
+    "padded_flops": "the workload states them with Built.padded_flops",
+    "bandwidth_utilization": _NO_PEAK,
+}
+"""Why runs that kept a metric do not have it, and what would help."""
+
+
+def why_absent(folder: str | Path, metrics: Sequence[str]) -> str:
+    """Why runs do not have metrics, and how to get them, for a message.
+
+    The sweep did not keep them, or it did, but they are not known for such a program or machine.
+    """
+    if not set(metrics) <= set(EVERY_MEASURE):
+        return f"choose among {', '.join(MEASURES)}"
+    kept = read_manifest(folder).spec.get("metrics")
+    lost = [] if kept is None else [name for name in metrics if name not in kept]
+    reasons = []
+    if lost:
+        which = "them" if lost == [*metrics] else ", ".join(lost)
+        reasons.append(f"add {which} to the key 'metrics' of the sweep")
+    for name in metrics:
+        if name not in lost and (reason := _UNKNOWN.get(name)) is not None:
+            reasons.append(reason if len(metrics) == 1 else f"{name}: {reason}")
+    return "; ".join(dict.fromkeys(reasons)) or "choose another metric"
 
 
 def count_missing(folder: str | Path) -> int:

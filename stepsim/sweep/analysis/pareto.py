@@ -10,10 +10,12 @@ import math
 from collections.abc import Sequence
 
 from stepsim.errors import ArgError
+from stepsim.typed import typed
 
 Costs = Sequence[float]
 
 
+@typed
 def dominates(p: Costs, q: Costs) -> bool:
     """Whether ``p`` is at least as good as ``q`` in every objective and better in one.
 
@@ -25,6 +27,7 @@ def dominates(p: Costs, q: Costs) -> bool:
     return _dominates(p, q)
 
 
+@typed
 def frontier(points: Sequence[Costs]) -> list[int]:
     """Positions of the points that no other point dominates, by rising first objective.
 
@@ -39,6 +42,7 @@ def frontier(points: Sequence[Costs]) -> list[int]:
     return sorted(kept, key=lambda i: (tuple(points[i]), i))
 
 
+@typed
 def pareto_improvement_distance(point: Costs, baseline: Sequence[Costs]) -> float:
     """How far ``point`` lies beyond the frontier of ``baseline`` (STeP paper, section 5.2).
 

@@ -9,6 +9,10 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from stepsim.errors import ArgError
+from stepsim.shown import shown
+from stepsim.typed import typed
+
 Statistic = Literal["mean", "p50", "p95", "p99"]
 
 STATISTICS: Final[tuple[Statistic, ...]] = get_args(Statistic)
@@ -27,8 +31,14 @@ class Statistics(NamedTuple):
     p95: float
     p99: float
 
+    @typed
     def of(self, statistic: Statistic) -> float:
-        """A statistic by name."""
+        """A statistic by name; ArgError when there is none."""
+        if statistic not in self._fields:
+            raise ArgError(
+                f"Statistics.of: statistic must be one of {', '.join(self._fields)}, found "
+                f"{shown(statistic)}"
+            )
         found: float = getattr(self, statistic)
         return found
 

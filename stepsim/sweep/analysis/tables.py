@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from stepsim.arguments import text_of
 from stepsim.deferred import deferred, require
 from stepsim.errors import SweepError, did_you_mean
 from stepsim.sweep.storage.digests import Digests, missing
@@ -15,19 +16,17 @@ from stepsim.sweep.storage.files import SUMMARY, TableFiles, table_files
 from stepsim.sweep.storage.manifest import Manifest, read_manifest
 from stepsim.sweep.storage.schema import TABLES
 from stepsim.sweep.storage.store import table_schemas
+from stepsim.typed import typed
 
-if TYPE_CHECKING:
-    import pyarrow.dataset as ds
-    from pyarrow import fs
-else:
-    ds = deferred("pyarrow.dataset")
-    fs = deferred("pyarrow.fs")
+ds: Any = deferred("pyarrow.dataset")
+fs: Any = deferred("pyarrow.fs")
 
 _DESIGN = pa.field(
     "design", pa.string(), nullable=False, metadata={"definition": "label of the design point"}
 )
 
 
+@typed
 def open_table(folder: str | Path, name: str = "runs") -> Any:
     """One table of a sweep as a lazy ``pyarrow.dataset``: all rows that are saved so far.
 
@@ -59,6 +58,7 @@ def open_table(folder: str | Path, name: str = "runs") -> Any:
     )
 
 
+@typed
 def read_designs(folder: str | Path) -> dict[str, dict[str, Any]]:
     """The design points of a sweep as they were specified, by label.
 
@@ -70,6 +70,7 @@ def read_designs(folder: str | Path) -> dict[str, dict[str, Any]]:
     return read_manifest(folder).designs
 
 
+@typed
 def read_runs(folder: str | Path, columns: list[str], *, ok_only: bool = True) -> pa.Table:
     """Columns of the runs, in the order of design points and traces.
 
@@ -81,6 +82,7 @@ def read_runs(folder: str | Path, columns: list[str], *, ok_only: bool = True) -
     return _read(folder, "runs", columns, ok_only=ok_only)
 
 
+@typed
 def read_failures(folder: str | Path, columns: list[str]) -> pa.Table:
     """Columns of the runs that failed, in the order of design points and traces.
 
@@ -114,6 +116,7 @@ def _read(folder: str | Path, name: str, columns: list[str], *, ok_only: bool = 
                 ) from error
 
 
+@typed
 def query(folder: str | Path, sql: str) -> pa.Table:
     """Query the tables ``runs``, ``failures`` and ``units`` with DuckDB.
 
@@ -123,6 +126,7 @@ def query(folder: str | Path, sql: str) -> pa.Table:
         DuckDB is not installed, does not understand the query, there is no sweep, a file is
         damaged, or ``sql`` is not one statement that returns rows. It has no access to other files.
     """
+    sql = text_of("query: sql", sql)
     duckdb = require("duckdb", SweepError)
     names = sorted(TABLES)
     while True:

@@ -15,6 +15,7 @@ from stepsim.sweep.backends.base import Work, WorkerLost, WorkerNotStarted
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.signals import signals_held
 from stepsim.sweep.running.work import ChunkRows, execute_chunk
+from stepsim.typed import typed
 
 _log = logging.getLogger("stepsim")
 
@@ -88,6 +89,7 @@ class LocalBackend:
         except (BrokenExecutor, ResultLost) as error:
             raise WorkerLost(str(error)) from error
 
+    @typed
     def close(self) -> None:
         self._offered.clear()
         for seat in self._seats:

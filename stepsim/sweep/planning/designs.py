@@ -20,6 +20,7 @@ from stepsim.sweep.spec.problems import Problems
 from stepsim.sweep.spec.specification import SweepSpec
 from stepsim.workloads import (
     Data,
+    Input,
     Model,
     ParameterError,
     Source,
@@ -162,10 +163,22 @@ class Design:
         ArgError
             The model has no experts.
         """
-        known = fields_of(self._workload)
         with self._source.user_code():
-            given = {name: known[name].checked(value) for name, value in self.given.items()}
-            return self._workload.routing_shape(given)
+            return self._workload.routing_shape(self._checked())
+
+    def unneeded(self) -> Mapping[Input, str]:
+        """Inputs of the workload that have no effect on it, each with the reason."""
+        with self._source.user_code():
+            return self._workload.unneeded(self._checked())
+
+    def needed(self) -> tuple[Input, ...]:
+        """Inputs of the workload that it needs."""
+        with self._source.user_code():
+            return self._workload.needed(self._checked())
+
+    def _checked(self) -> dict[str, Any]:
+        known = fields_of(self._workload)
+        return {name: known[name].checked(value) for name, value in self.given.items()}
 
     def resolved(self, traces: Sequence[Trace]) -> Point:
         """The point with all parameters; published settings may depend on the traces.
@@ -180,7 +193,8 @@ class Design:
         if self.needs_traces:
             sizes = {trace.shape_for(self._workload): trace for trace in traces if not trace.error}
             loaded = (trace.loaded() for trace in sizes.values())
-            data = [one.fed_to(self._workload.inputs) for one in loaded if not one.error]
+            with self._source.user_code():
+                data = [one.fed_to(self._workload, self.given) for one in loaded if not one.error]
         with self._source.user_code():
             found = resolve(
                 self._workload, self.given, machine=self._machine, config=self._config, data=data

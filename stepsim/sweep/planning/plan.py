@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,7 @@ from stepsim.sweep.planning.batches import Experts
 from stepsim.sweep.planning.designs import Design, read_designs, resolve_points
 from stepsim.sweep.planning.optional_measures import measure_problems, optional_measures
 from stepsim.sweep.planning.points import Point, fit, is_checked_by_building
-from stepsim.sweep.planning.traces import NO_TRACE, Trace, of_traces
+from stepsim.sweep.planning.traces import NO_TRACE, Trace, of_traces, only_rows
 from stepsim.sweep.spec.pairs import pair_traces, without_routing
 from stepsim.sweep.spec.problems import Problems, SeveralProblems, listing
 from stepsim.sweep.spec.selection import kv_traces, routing_traces
@@ -28,7 +29,16 @@ from stepsim.sweep.spec.sizes import MOST_RUNS, check_size
 from stepsim.sweep.spec.specification import Draft, SweepSpec
 from stepsim.sweep.storage.digests import digest_of_json
 from stepsim.sweep.storage.schema import SWEEP_SCHEMA_VERSION
-from stepsim.workloads import KV_LENGTHS, ROUTING, Source, Workload, find_workload
+from stepsim.typed import typed
+from stepsim.workloads import (
+    KV_LENGTHS,
+    ROUTING,
+    Data,
+    Input,
+    Source,
+    Workload,
+    find_workload,
+)
 
 __all__ = ["CODE", "Chunk", "Plan", "Point", "make_plan", "traces_of", "versions"]
 
@@ -44,6 +54,9 @@ _BUILT = 64
 
 _ONE_EXPERT: Experts = (1, 1)
 """Routing of models whose tokens have no choice of experts; it need not be given."""
+
+Needs = tuple[tuple[Input, ...], Experts]
+"""The inputs that a design point needs, and the experts of its routing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,7 @@ class Plan:
         """Why traces cannot be used; their runs become failures."""
         return [trace.error for trace in self.traces if trace.error]
 
+    @typed
     def chunks(self) -> Iterator[Chunk]:
         """Chunks in a fixed order that does not depend on how they are executed."""
         metrics = frozenset(self.spec.metrics or (*MEASURES, *self.optional))
@@ -181,6 +195,7 @@ class Plan:
             contents["ensemble"] = self.spec.model_dump(include={"ensemble"})
         return {name: digest_of_json(content) for name, content in contents.items()}
 
+    @typed
     def digest(self) -> str:
         """Equal plans give equal rows."""
         return digest_of_json([self.parts, versions(), SWEEP_SCHEMA_VERSION])
@@ -240,6 +255,8 @@ def make_plan(draft: Draft) -> Plan:
     traces: dict[int, tuple[Trace, ...]] = {}
     if not draft.wrong & {"traces", "lengths", "pairs"}:
         found = traces_of(spec, workload, designs, problems, {})
+        for problem in unread_keys(spec, workload, designs):
+            problems.add(problem)
         with problems.collected():
             runs = sum(map(len, found.values()))
             check_size("grid", runs, MOST_RUNS, "runs", "divide it, or draw a sample of the traces")
@@ -286,32 +303,54 @@ def traces_of(
     workload: type[Workload],
     designs: Sequence[Design],
     problems: Problems,
-    by_shape: dict[Experts, tuple[Trace, ...]],
+    read: dict[Needs, tuple[Trace, ...]],
 ) -> dict[int, tuple[Trace, ...]]:
-    """The traces of each design point, read once for all points with as many experts.
+    """The traces of each design point, read once for all points that need the same ones.
 
-    Traces that were read are kept in ``by_shape``; errors are added to ``problems``.
+    Traces that were read are kept in ``read``; errors are added to ``problems``.
     """
     found: dict[int, tuple[Trace, ...]] = {}
     for design in designs:
         try:
+            needed = design.needed()
             shape: Experts = (None, None)
-            if ROUTING in workload.inputs:
+            if ROUTING in needed:
                 shape = design.routing_shape() or _any_shape(spec, workload)
         except ArgError as error:
             problems.add_of_point(design.where, str(error))
             continue
-        if shape not in by_shape:
+        needs: Needs = needed, shape
+        if needs not in read:
             with problems.collected():
-                by_shape[shape] = tuple(_usable(_numbered(_traces(spec, workload, shape))))
-        if shape not in by_shape:
+                read[needs] = tuple(_usable(_numbered(_traces(spec, workload, needs))))
+        if needs not in read:
             break
-        found[design.index] = by_shape[shape]
+        found[design.index] = read[needs]
     if not designs and not (spec.traces is None and len(workload.inputs) > 1):
         # Wrong points must not hide errors of the traces. Whether a routing may be left
         # out is not known without points.
         with problems.collected():
-            _traces(spec, workload, _any_shape(spec, workload))
+            _traces(spec, workload, (workload.inputs, _any_shape(spec, workload)))
+    return found
+
+
+def unread_keys(spec: SweepSpec, workload: type[Workload], designs: Sequence[Design]) -> list[str]:
+    """Problems of keys that choose what no design point reads."""
+    if not designs:
+        return []
+    found = []
+    unneeded = [one.unneeded() for one in designs]
+    for one in workload.inputs:
+        key = "traces" if one in of_traces(workload.inputs) else "lengths"
+        if getattr(spec, key) is not None and all(one in each for each in unneeded):
+            found.append(f"{key}: {unneeded[0][one]}")
+    if spec.pairs is not None and workload.inputs and all(unneeded):
+        found.append("pairs: no design point reads both traces and lengths; remove the key")
+    if spec.batch is not None:
+        with suppress(ArgError):  # of a model without experts, which is a problem of its point
+            needs = [(one.needed(), one.routing_shape() or (None, None)) for one in designs]
+            if not any(_is_untraced(spec, workload, one) for one in needs):
+                found.append("batch: has no effect on these design points; remove the key")
     return found
 
 
@@ -322,8 +361,17 @@ def _any_shape(spec: SweepSpec, workload: type[Workload]) -> Experts:
     return (1, 1) if tells and drawn else (None, None)
 
 
-def _traces(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[Trace]:
-    inputs = workload.inputs
+def _is_untraced(spec: SweepSpec, workload: type[Workload], needs: Needs) -> bool:
+    """Whether a number of requests is all that a program is built for."""
+    needed, shape = needs
+    if not needed:
+        return bool(workload.inputs)
+    implied = spec.traces is None and shape == _ONE_EXPERT
+    return implied and needed == (ROUTING,) and KV_LENGTHS in workload.inputs
+
+
+def _traces(spec: SweepSpec, workload: type[Workload], needs: Needs) -> list[Trace]:
+    inputs, (needed, shape) = workload.inputs, needs
     if len(inputs) < 2:
         given = [key for key in ("lengths", "pairs") if getattr(spec, key) is not None]
         if given:
@@ -337,8 +385,10 @@ def _traces(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[T
         if spec.traces is not None:
             raise SweepError(f"traces: workload {workload.name} depends on no data; remove the key")
         return [NO_TRACE]
-    if len(inputs) > 1:
-        return _pairs(spec, workload, shape)
+    if KV_LENGTHS in needed and len(inputs) > 1:
+        return _pairs(spec, workload, needs)
+    if _is_untraced(spec, workload, needs):
+        return [only_rows(spec.batch or Data().rows)]
     if spec.traces is None:
         raise SweepError(_missing_traces(workload))
     if inputs == (KV_LENGTHS,):
@@ -346,15 +396,17 @@ def _traces(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[T
     return routing_traces(spec.traces, shape)
 
 
-def _pairs(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[Trace]:
+def _pairs(spec: SweepSpec, workload: type[Workload], needs: Needs) -> list[Trace]:
+    needed, shape = needs
     problems = Problems()
     routing: list[Trace] = []
     lengths: list[Trace] = []
-    if spec.traces is None and shape != _ONE_EXPERT:
+    routed = ROUTING in needed
+    if routed and spec.traces is None and shape != _ONE_EXPERT:
         problems.add(_missing_traces(workload))
-    elif spec.traces is None and spec.pairs is not None:
+    elif routed and spec.traces is None and spec.pairs is not None:
         problems.add("pairs: there are no traces to pair lengths with; give traces, or remove it")
-    elif spec.traces is not None:
+    elif routed and spec.traces is not None:
         with problems.collected():
             routing = routing_traces(spec.traces, shape)
     if spec.lengths is None:
@@ -364,7 +416,7 @@ def _pairs(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[Tr
             lengths = kv_traces(spec.lengths, "lengths")
     if problems.listed():
         raise SeveralProblems(problems.listed())
-    if spec.traces is None:
+    if not routed or spec.traces is None:
         return without_routing(lengths)
     return pair_traces(routing, lengths, spec.pairs or "all")
 

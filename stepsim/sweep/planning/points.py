@@ -100,7 +100,7 @@ def _misfit(point: Point, resolved: Resolved[Workload], trace: Trace, *, build: 
         return ""
     try:
         with point.source.user_code():
-            data = loaded.fed_to(workload.inputs)
+            data = loaded.fed_to(type(workload), workload.values())
             workload.checked(data)
             if build:
                 Case(point.source, resolved, data, point.machine, point.counting)

@@ -7,7 +7,7 @@ stay in memory; the rest is read again when needed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,19 +56,22 @@ class Trace:
     def key(self) -> tuple[Any, ...]:
         """Its key by content: equal content has equal keys, whatever the file."""
         lengths = None if self.lengths is None else self.lengths.key
-        return self.layer, self.step, self.window, self.identity, lengths, self.copy
+        identity = self.identity
+        if identity is None and lengths is None and self.rows is not None:
+            identity = f"{self.rows} rows"
+        return self.layer, self.step, self.window, identity, lengths, self.copy
 
-    def fed_to(self, inputs: Sequence[Input]) -> Data:
-        """The data of a workload with these inputs.
+    def fed_to(self, workload: type[Workload], values: Mapping[str, Any]) -> Data:
+        """The data of a workload with these parameters.
 
         Raises
         ------
         ArgError
             Lengths are negative, or their number differs from that of the tokens.
         """
-        parts = {one.name: self._part(one, inputs) for one in inputs}
+        parts = {one.name: self._part(one, workload.inputs) for one in workload.needed(values)}
         arrays: dict[str, Any] = {name: one and one.data for name, one in parts.items()}
-        return Data.of(**arrays)
+        return Data.of(**arrays, rows=None if arrays else self.rows)
 
     def shape_for(self, workload: type[Workload]) -> tuple[Any, ...]:
         """Equal for traces that one program of the workload serves."""
@@ -125,6 +128,12 @@ def of_traces(inputs: Sequence[Input]) -> list[Input]:
 
 NO_TRACE = Trace(None, None, None, None, None)
 """The trace of workloads that read none."""
+
+
+def only_rows(rows: int | None) -> Trace:
+    """So many requests without any trace; of one expert, all visit it."""
+    data = None if rows is None else np.zeros((rows, 1), dtype=np.int64)
+    return replace(NO_TRACE, data=data, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)

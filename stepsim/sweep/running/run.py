@@ -23,6 +23,7 @@ from stepsim.sweep.running.work import ChunkRows, execute_chunk
 from stepsim.sweep.spec.specification import SweepSpec, read_spec
 from stepsim.sweep.storage.saving import Saving
 from stepsim.sweep.storage.store import Store
+from stepsim.typed import typed, typed_but
 
 _PROBES = 3
 _OF_THIS_START = ("damaged", "computed", "seconds")
@@ -73,10 +74,12 @@ class SweepSummary:
     def complete(self) -> bool:
         return not self.unfinished
 
+    @typed
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
+@typed
 def plan_sweep(spec: SweepSpec | Mapping[str, Any] | str | Path) -> Plan:
     """Read and check a whole specification: models, machines, parameters, traces.
 
@@ -88,6 +91,7 @@ def plan_sweep(spec: SweepSpec | Mapping[str, Any] | str | Path) -> Plan:
     return make_plan(read_spec(spec))
 
 
+@typed
 def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
     """Estimate the time of the sweep from one run each of a few design points.
 
@@ -122,9 +126,15 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
     return (programs * prepare + plan.runs * run) / jobs
 
 
+_MOST_JOBS = 10_000
+
+
 def check_jobs(jobs: int) -> None:
-    if jobs < 1:
-        raise SweepError(f"jobs is {jobs}; expected at least 1")
+    if not 1 <= jobs <= _MOST_JOBS:
+        raise SweepError(
+            f"jobs is {shown(jobs)}; expected at least 1, and at most {_MOST_JOBS:,}, as every job "
+            "is a process"
+        )
 
 
 def runs_left(plan: Plan, out: str | Path, *, resume: bool = False) -> int:
@@ -141,6 +151,7 @@ def runs_left(plan: Plan, out: str | Path, *, resume: bool = False) -> int:
     return sum(len(chunk.traces) for chunk in plan.chunks() if chunk.key not in finished)
 
 
+@typed_but("out")
 def run_sweep(
     spec: SweepSpec | Mapping[str, Any] | str | Path | Plan,
     out: str | Path,

@@ -40,8 +40,8 @@ def ended_by_signals() -> Iterator[Ending]:
 
     This works in the main thread only and has no effect in others. Signals for which there is
     a handler, or which are ignored as under ``nohup``, are left alone. Signals that arrive while
-    the first one is handled have no effect, nor has a second Ctrl-C. Yields the object that the
-    block informs when the process ends with it.
+    the first one is handled have no effect; a second Ctrl-C has none either. Yields the object
+    that the block informs when the process ends with it.
     """
     before: dict[signal.Signals, Any] = {}
     if _in_main_thread():

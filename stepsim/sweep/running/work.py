@@ -135,7 +135,8 @@ class _Rows:
         stage = "build"
         try:
             begin = time.perf_counter()
-            data = trace.fed_to(self._about.resolved.workload.inputs)
+            workload = self._about.resolved.workload
+            data = trace.fed_to(type(workload), workload.values())
             case = _case(self._chunk, self._about, data)
             self.prepare_seconds += time.perf_counter() - begin
             stage = "run"

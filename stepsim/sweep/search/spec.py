@@ -13,6 +13,7 @@ from stepsim.sweep.search.proposals import Sampler
 from stepsim.sweep.spec.filters import parse_condition
 from stepsim.sweep.spec.section import Section
 from stepsim.sweep.spec.specification import SweepSpec
+from stepsim.typed import typed
 from stepsim.wording import STATED
 
 _MOST_TRIALS = 100_000
@@ -74,6 +75,7 @@ class TuneSpec(SweepSpec):
 
     search: SearchOptions = Field(description="how the design space is searched")
 
+    @typed
     def search_problems(self) -> list[str]:
         """Problems with the axes of a search, in sentences."""
         problems = self.axis_problems()

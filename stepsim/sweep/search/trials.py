@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from stepsim.errors import SweepError
-from stepsim.machine import load_machine
+from stepsim.machine import Machine, load_machine
 from stepsim.simulation import parameter_columns
 from stepsim.sweep.analysis.labels import flat
 from stepsim.sweep.backends import Backend
-from stepsim.sweep.planning.batches import Experts
 from stepsim.sweep.planning.designs import Design, resolve_points
 from stepsim.sweep.planning.optional_measures import measure_problems, optional_measures
-from stepsim.sweep.planning.plan import CODE, Plan, traces_of
+from stepsim.sweep.planning.plan import CODE, Needs, Plan, traces_of, unread_keys
 from stepsim.sweep.planning.points import Point, fit
 from stepsim.sweep.planning.traces import NO_TRACE, Trace
 from stepsim.sweep.running.dispatch import dispatch
@@ -52,7 +51,8 @@ class SearchPlan(Plan):
     @cached_property
     def parts(self) -> dict[str, str]:
         """SHA-256 of the inputs of the rows, apart from versions and the designs."""
-        keys = {*_OF_ROWS, *(() if self.spec.ensemble is None else ("ensemble",))}
+        later = {name for name in ("ensemble", "batch") if getattr(self.spec, name) is not None}
+        keys = {*_OF_ROWS, *later}
         common = self.spec.model_dump(mode="json", include=keys)
         contents = {"workload": self.source.text, CODE: self.source.digest, **common}
         return {name: digest_of_json(content) for name, content in contents.items()}
@@ -88,7 +88,7 @@ class TrialPlanner:
         self._draft = draft
         self._workload = self.source.load()
         self._machines: dict[str, Any] = {}
-        self._by_shape: dict[Experts, tuple[Trace, ...]] = {}
+        self._read: dict[Needs, tuple[Trace, ...]] = {}
         self._check_axes()
         if absent := measure_problems(spec, self.optional_measures):
             raise draft.refusal(absent)
@@ -97,24 +97,19 @@ class TrialPlanner:
         """The error for another problem of the specification, with its line."""
         return self._draft.refusal([problem])
 
-    def machine(self) -> dict[str, Any]:
-        """Values of the machine of all designs by the keys of a specification."""
-        return dict(flat("machine", load_machine(self.spec.machine).to_dict()))
-
     def machines(self) -> list[dict[str, Any]]:
         """Values of the machines of designs, one for each that can be chosen, with the first value
         of every other axis.
         """
         axes = {name: values[0] for name, values in self.spec.grid.items()}
         chosen = self.spec.grid.get("machine", [self.spec.machine])
-        every = [dict(flat("machine", load_machine(str(one)).to_dict())) for one in chosen]
-        return [{**machine, **axes} for machine in every]
+        return [{**_values_of(load_machine(str(one))), **axes} for one in chosen]
 
     def kinds(self) -> dict[str, Kinds]:
         """Names that conditions and costs may use apart from metrics, with the kinds of their
         values."""
-        spec = self.spec
-        found = {name: kinds_of([value]) for name, value in self.machine().items()}
+        spec, machine = self.spec, _values_of(load_machine(self.spec.machine))
+        found = {name: kinds_of([value]) for name, value in machine.items()}
         # A text may also be a number, as for a tile that may be 16 or dynamic.
         for name, column in parameter_columns(self._workload).items():
             found[name] = _KINDS.get(str(column.type), frozenset())
@@ -128,8 +123,16 @@ class TrialPlanner:
     ) -> tuple[Point, Sequence[Trace]] | Refused:
         """A design with its traces."""
         problems = Problems()
-        found = self._resolved(self.spec, dict(design), index, problems)
-        return found or Refused("; ".join(problems.listed()).partition(": ")[2])
+        one = self._design(dict(design), index, problems)
+        if one.check(machine_known=True):
+            traces = traces_of(self.spec, self._workload, [one], problems, self._read)
+            (point,) = resolve_points([one], traces, problems).values() or (None,)
+            if point is not None and index in traces:
+                tried = fit(point, traces[index], build=False)
+                if not tried.misfit:
+                    return point, traces[index]
+                problems.add_of_point(one.where, tried.misfit)
+        return Refused("; ".join(problems.listed()).partition(": ")[2])
 
     def plan(self, designs: Sequence[Mapping[str, Any]], resolved: Sequence[Any]) -> SearchPlan:
         """The plan of some designs, each with its point and traces."""
@@ -156,43 +159,29 @@ class TrialPlanner:
         """Every value of an axis, combined with the first values of the others."""
         first = {name: values[0] for name, values in self.spec.grid.items()}
         problems = Problems(self._draft.lines)
-        found: dict[str, None] = {}
+        valid: list[Design] = []
         singles = [first] + [
             first | {name: value} for name, values in self.spec.grid.items() for value in values
         ]
         for design in [*singles, *self.spec.points]:
-            alone = self._design(self.spec, design, 0, problems)
-            sound = alone.check(machine_known=True)
-            if sound and not found:
-                found["checked"] = None
-                traces_of(self.spec, self._workload, [alone], problems, self._by_shape)
+            alone = self._design(design, 0, problems)
+            if not alone.check(machine_known=True):
+                continue
+            if not valid:
+                traces_of(self.spec, self._workload, [alone], problems, self._read)
+            valid.append(alone)
+        for problem in unread_keys(self.spec, self._workload, valid):
+            problems.add(problem)
         listed = problems.listed()
         if listed:
             raise self._draft.refusal(listed)
 
-    def _design(
-        self, spec: TuneSpec, design: Mapping[str, Any], index: int, problems: Problems
-    ) -> Design:
+    def _design(self, design: Mapping[str, Any], index: int, problems: Problems) -> Design:
+        spec = self.spec
         listed = next((i for i, one in enumerate(spec.points) if one == design), -1)
         return Design(
             spec, self.source, spec.common(), design, index, listed, problems, self._machines
         )
-
-    def _resolved(
-        self, spec: TuneSpec, design: dict[str, Any], index: int, problems: Problems
-    ) -> tuple[Point, Sequence[Trace]] | None:
-        one = self._design(spec, design, index, problems)
-        if not one.check(machine_known=True):
-            return None
-        traces = traces_of(spec, self._workload, [one], problems, self._by_shape)
-        (point,) = resolve_points([one], traces, problems).values() or (None,)
-        if point is None or index not in traces:
-            return None
-        tried = fit(point, traces[index], build=False)
-        if tried.misfit:
-            problems.add_of_point(one.where, tried.misfit)
-            return None
-        return point, traces[index]
 
 
 @dataclass
@@ -247,16 +236,13 @@ class Trials:
                     f"'{chunk.point.label}' differ now; choose another folder"
                 )
 
-    def run(
-        self, saving: Saving, backend: Backend, report: Callable[[int], None]
-    ) -> Mapping[str, str]:
+    def run(self, saving: Saving, backend: Backend) -> Mapping[str, str]:
         """Simulate the missing runs; returns the reason for each chunk that cannot be computed."""
 
         def save(rows: ChunkRows) -> None:
             saving.save(rows)
             self._take("runs", rows.runs)
             self._take("failures", rows.failures)
-            report(saving.left)
 
         return {chunk.key: why for chunk, why in dispatch(saving.missing(), backend, save)}
 
@@ -276,11 +262,14 @@ class Trials:
         """Values that conditions and costs may name, apart from metrics: axes, parameters,
         machine."""
         point = self._resolved[index][0]
-        machine = dict(flat("machine", point.machine.to_dict()))
-        plain = dict(point.content[1].items())
-        return {**machine, **plain, **self.designs[index]}
+        return {**_values_of(point.machine), **point.content[1], **self.designs[index]}
 
     def _take(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
         kept = self._rows if name == "runs" else self._failures
         for row in rows:
             kept.setdefault(row["point"], []).append(row)
+
+
+def _values_of(machine: Machine) -> dict[str, Any]:
+    """Values of a machine by the keys of a specification."""
+    return dict(flat("machine", machine.to_dict()))

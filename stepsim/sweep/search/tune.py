@@ -36,6 +36,7 @@ from stepsim.sweep.storage.digests import MANIFEST
 from stepsim.sweep.storage.manifest import load_manifest
 from stepsim.sweep.storage.saving import Saving
 from stepsim.sweep.storage.store import Store
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,12 @@ class Tuning:
         best = [trial for trial in self.trials if trial.pareto_optimal]
         return tuple(sorted(best, key=lambda trial: trial.values[self.objectives[0]]))
 
+    @typed
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
+@typed
 def tune(
     spec: TuneSpec | Mapping[str, Any] | str | Path,
     out: str | Path,
@@ -167,7 +170,7 @@ def tune(
             store.extend(plan)
             saving.extend(plan)
             before = saving.left
-            unfinished |= trials.run(saving, backend, lambda left: None)
+            unfinished |= trials.run(saving, backend)
             computed += before - saving.left
             search.learn(batch)
             if progress is not None:

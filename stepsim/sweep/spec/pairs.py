@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from stepsim.errors import SweepError
-from stepsim.sweep.planning.traces import NO_TRACE, Trace
+from stepsim.sweep.planning.traces import Trace, only_rows
 from stepsim.sweep.spec.sizes import MOST_TRACES, check_size
 
 Pair = tuple[Trace, Trace]
@@ -46,15 +44,8 @@ def pair_traces(routing: Sequence[Trace], lengths: Sequence[Trace], pairs: str) 
 
 
 def without_routing(lengths: Sequence[Trace]) -> list[Trace]:
-    """The lengths alone, for layers with one expert that all requests visit."""
-    return [
-        replace(
-            NO_TRACE,
-            data=None if batch.rows is None else np.zeros((batch.rows, 1), dtype=np.int64),
-            rows=batch.rows, lengths=batch, error=batch.error,
-        )
-        for batch in lengths
-    ]  # fmt: skip
+    """The lengths alone, for layers without experts or with one that all requests visit."""
+    return [replace(only_rows(batch.rows), lengths=batch, error=batch.error) for batch in lengths]
 
 
 def _each_with_each(routing: Sequence[Trace], lengths: Sequence[Trace]) -> Iterator[Pair]:

@@ -62,4 +62,6 @@ def _rounded(number: float, given: Mapping[str, Any]) -> int | float:
 
 def _wrong(what: str, value: Mapping[str, Any]) -> PydanticCustomError:
     shown = ", ".join(f"{key}: {one}" for key, one in value.items())
-    return PydanticCustomError(STATED, "{what}, found {{{shown}}}", {"what": what, "shown": shown})
+    # It takes every brace for one of a name, also doubled ones.
+    found = {"what": what, "shown": f"{{{shown}}}"}
+    return PydanticCustomError(STATED, "{what}, found {shown}", found)

@@ -31,6 +31,7 @@ from stepsim.sweep.spec.problems import SeveralProblems, refusal
 from stepsim.sweep.spec.ranges import listed_range
 from stepsim.sweep.spec.section import Section
 from stepsim.sweep.spec.sizes import MOST_POINTS, check_size
+from stepsim.typed import typed
 from stepsim.wording import STATED, describe_problems
 from stepsim.workloads import plan_file, split_target
 
@@ -157,6 +158,11 @@ class SweepSpec(Section):
     pairs: Literal["all", "step", "order"] | None = Field(
         default=None, description="which traces of a decoder go with which lengths; all if absent"
     )
+    batch: _Count | None = Field(
+        default=None,
+        description="requests of design points that read no trace, as parts of a decoder; 64 if "
+        "absent",
+    )
     machine: str = Field(default="sda-1024", description="name or file of the machine")
     parameters: dict[str, _Value] = Field(default={}, description="parameters of every point")
     grid: dict[str, _Axis] = Field(default={}, description="axes of the design space")
@@ -180,6 +186,7 @@ class SweepSpec(Section):
     )
     chunk: _Count = Field(default=20, description="runs that are computed and saved together")
 
+    @typed
     def common(self) -> dict[str, Any]:
         """The parameters of all points, including the model.
 
@@ -194,6 +201,7 @@ class SweepSpec(Section):
             raise SweepError("model: given twice, here and in parameters; keep one")
         return {"model": self.model, **self.parameters}
 
+    @typed
     def axis_problems(self) -> list[str]:
         """Problems of axes that are empty or have a value twice, in sentences."""
         problems = []
@@ -204,6 +212,7 @@ class SweepSpec(Section):
                 problems.append(f"grid.{axis}: {what}; give every value of an axis once")
         return problems
 
+    @typed
     def without_repeats(self) -> SweepSpec:
         """The same with every value of an axis once."""
         grid = {
@@ -212,6 +221,7 @@ class SweepSpec(Section):
         }
         return self.model_copy(update={"grid": grid})
 
+    @typed
     def design_points(self) -> list[dict[str, Any]]:
         """Every design point without the common parameters, in a fixed order.
 
@@ -266,6 +276,7 @@ class Draft:
         return refusal(self.where, [*self.problems, *more], self.lines)
 
 
+@typed
 def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
     """Read and check a specification: a YAML file, a mapping, or a checked specification.
 

@@ -27,9 +27,8 @@ from stepsim.sweep.storage.lines import append_line, whole_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    pq = deferred("pyarrow.parquet")
+
+pq: Any = deferred("pyarrow.parquet")
 
 MANIFEST = "sweep.json"
 """The file that describes the sweep in its folder; its digest comes first."""

@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from stepsim.results import COLUMNS, MEASURES, SCHEMA_VERSION, STALLS_SCHEMA, schema
+from stepsim.typed import typed
 
 SWEEP_SCHEMA_VERSION: Final = SCHEMA_VERSION
 
@@ -41,6 +42,7 @@ UNIT_ROWS_SCHEMA: Final = pa.schema(
 """Columns of the units of all runs of a sweep."""
 
 
+@typed
 def runs_schema(parameters: Mapping[str, pa.Field]) -> pa.Schema:
     """Columns of the runs of a workload with these parameters."""
     own: Iterable[pa.Field] = [f for name, f in parameters.items() if name not in _IDENTITY]

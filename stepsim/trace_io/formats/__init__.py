@@ -13,15 +13,15 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from stepsim import plugins
-from stepsim.trace_io.formats.format import Content, Format
-from stepsim.trace_io.formats.job import ImportJob
-
-__all__ = ["GROUP", "Content", "Format", "ImportJob", "format_names", "trace_formats"]
+from stepsim.trace_io.formats.format import Content as Content, Format as Format
+from stepsim.trace_io.formats.job import ImportJob as ImportJob
+from stepsim.typed import typed
 
 GROUP = "stepsim.trace_formats"
 """Entry points of this group are formats of other packages."""
 
 
+@typed
 def trace_formats() -> Mapping[str, Format]:
     """All formats by name, in the order in which auto-detection tries them.
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.files import choose_array, detect_format
 from stepsim.trace_io.formats.job import ImportJob
@@ -18,11 +18,7 @@ from stepsim.trace_io.sources.arrow import ARROW_KINDS, read_schema
 from stepsim.trace_io.sources.json_lines import first_records
 from stepsim.trace_io.sources.numpy import archive_names, open_array
 from stepsim.trace_io.sources.text import first_fields
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
+from stepsim.typed import typed_fields
 
 IMPORT_OPTIONS = ("column", "layers", "drop_missing", "ranks")
 """Fields of `ImportJob` that a format uses only if it declares them."""
@@ -33,6 +29,7 @@ _ROUTING_OPTIONS = ("model", "experts", "k", "layer", "step")
 _RECORDS = 16
 
 
+@typed_fields
 @dataclass(frozen=True)
 class Format:
     """A trace format.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.routing.validate import Known, Place
+from stepsim.typed import typed, typed_fields
 
 CHUNK_BYTES = 32 << 20
 """Bytes of input read at a time; this bounds the memory of an import."""
@@ -29,6 +30,7 @@ class _Sequence(NamedTuple):
     where: str
 
 
+@typed_fields
 @dataclass
 class ImportJob:
     """One reading of a trace: what to read, what the caller knows about it, and its progress.
@@ -68,12 +70,14 @@ class ImportJob:
     bytes_total: int | None = None
     done: Callable[[int], None] = lambda _: None
 
+    @typed
     def __post_init__(self) -> None:
         for name in ("experts", "k", "layers"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ArgError(f"import_trace: {name} is {value}, expected at least 1 or None")
 
+    @typed
     def table(
         self, ids: npt.NDArray[Any], place: Place, weights: npt.NDArray[Any] | None = None
     ) -> RoutingTable:
@@ -92,6 +96,7 @@ class ImportJob:
             raise id_too_high(place.row(row), int(table.experts[row].max()))
         return table
 
+    @typed
     def check_layers(self, layers: int, shape: tuple[int, ...], source: str, field: str) -> None:
         """Refuse a sequence whose number of layers differs from the model or the first sequence.
 
@@ -109,6 +114,7 @@ class ImportJob:
                 "sequences of a trace are of one model, put others into a separate file"
             )
 
+    @typed
     def unsupported(self, option: str, why: str) -> TraceError:
         """The error for input that needs an option the caller did not give."""
         return TraceError(f"{self.path}: {why}; give {option}")

@@ -18,12 +18,12 @@ Sources: https://huggingface.co/docs/datasets/about_dataset_features (``List``, 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa, pc
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.columns import is_list, plain
 from stepsim.trace_io.files import detect_format
@@ -35,13 +35,6 @@ from stepsim.trace_io.routing.rows import TokenRows, token_columns
 from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.schema import check_version
 from stepsim.trace_io.sources.arrow import ARROW_KINDS, check_single, read_batches, read_schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-else:
-    pa = deferred("pyarrow")
-    pc = deferred("pyarrow.compute")
 
 _KNOWN_COLUMNS = (
     "experts",

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa
 from stepsim.errors import TraceError
 from stepsim.trace_io.columns import Lists, index_column, list_column
 from stepsim.trace_io.routing.parts import Span
 from stepsim.trace_io.schema import check_version, schema_name
 from stepsim.trace_io.sources.arrow import Piece, Pieces, check_single
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
 
 DECODE_STEPS = "decode-steps"
 """Name of the schema, in the metadata of a file."""

@@ -25,6 +25,7 @@ from stepsim.trace_io.importing import load_context_tokens
 from stepsim.trace_io.requests.decode_steps import DecodeStepFile
 from stepsim.trace_io.routing.parts import Span, check_window
 from stepsim.trace_io.sources.arrow import open_pieces
+from stepsim.typed import typed
 
 Lengths = npt.NDArray[np.int64]
 
@@ -119,6 +120,7 @@ def open_kv_lengths(
     return _in_memory(name, load_context_tokens(path, format=format, column=column))
 
 
+@typed
 def read_kv_lengths(
     source: str | os.PathLike[str] | npt.NDArray[Any],
     *,

@@ -15,21 +15,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.requests.decode_steps import DECODE_STEPS
 from stepsim.trace_io.requests.trace import RequestTrace
 from stepsim.trace_io.schema import NAME_KEY, VERSION_KEY, described
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
+from stepsim.typed import typed
 
 REPLAY_SCHEMA_VERSION = 1
 """Version written to the schema metadata."""
@@ -52,6 +47,7 @@ class DecodeStep:
     kv_lengths: npt.NDArray[np.int64]
 
 
+@typed
 def replay(
     trace: RequestTrace, batch: int, *, step_seconds: float | None = None
 ) -> Iterator[DecodeStep]:

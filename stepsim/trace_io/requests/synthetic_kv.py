@@ -21,9 +21,14 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 import numpy as np
 import numpy.typing as npt
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError
+from stepsim.typed import typed
+
+_MOST_REQUESTS = 1 << 24
 
 
+@typed
 def synthetic_kv_lengths(
     requests: int, *, seed: int, mean: int = 1100, spread: float = 1.0, maximum: int | None = None
 ) -> npt.NDArray[np.int64]:
@@ -46,6 +51,11 @@ def synthetic_kv_lengths(
             raise ArgError(
                 f"synthetic_kv_lengths: {name} is {value}, expected at least {least[name]}"
             )
+    if requests > _MOST_REQUESTS:
+        raise ArgError(
+            f"synthetic_kv_lengths: requests is {shown(requests)}, expected at most "
+            f"{_MOST_REQUESTS:,}; draw more with several seeds"
+        )
     if not 0 <= spread <= 4:
         raise ArgError(f"synthetic_kv_lengths: spread is {spread}, expected 0..4")
     # A separate context, since the caller's may have another precision or traps.

@@ -6,16 +6,18 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stepsim.arguments import shown
+from stepsim.arrow import pa
 from stepsim.data import locate
-from stepsim.deferred import deferred
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.columns import Lists, count_column, list_column
 from stepsim.trace_io.files import detect_format
+from stepsim.trace_io.routing.validate import array_of
 from stepsim.trace_io.schema import REQUESTS_SCHEMA_VERSION, check_version, requests_schema
 from stepsim.trace_io.sources.arrow import (
     ARROW_KINDS,
@@ -26,11 +28,7 @@ from stepsim.trace_io.sources.arrow import (
     table_pieces,
 )
 from stepsim.trace_io.writer import ParquetStream
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
+from stepsim.typed import typed
 
 OWN_REQUESTS = "requests"
 """Name of the format of our own schema."""
@@ -66,10 +64,18 @@ class RequestTrace:
         for name in ("context_tokens", "generated_tokens"):
             values = getattr(self, name)
             if values is not None:
-                object.__setattr__(self, name, self._lengths(name, np.asarray(values)))
+                object.__setattr__(
+                    self, name, self._lengths(name, array_of(name, values, self.source))
+                )
         if self.arrival_seconds is not None:
             object.__setattr__(self, "arrival_seconds", self._times(self.arrival_seconds))
         if self.prefix_hashes is not None:
+            given: object = self.prefix_hashes
+            if not isinstance(given, Sequence) or isinstance(given, str):
+                raise TraceError(
+                    f"{self.source}: prefix_hashes are {shown(self.prefix_hashes)}, expected an "
+                    "array of ids for each request"
+                )
             self._check_count("prefix_hashes", len(self.prefix_hashes))
             hashes = tuple(self._ids(*numbered) for numbered in enumerate(self.prefix_hashes))
             object.__setattr__(self, "prefix_hashes", hashes)
@@ -82,6 +88,7 @@ class RequestTrace:
         """Number of requests."""
         return len(self)
 
+    @typed
     def window(self, first: int, last: int) -> RequestTrace:
         """The requests ``first`` to ``last``, both included and counted from 1.
 
@@ -104,6 +111,7 @@ class RequestTrace:
             self.source,
         )
 
+    @typed
     def identity(self) -> str:
         """SHA-256 (hex) of the content, but not the source; the same on every machine."""
         digest = hashlib.sha256()
@@ -119,6 +127,7 @@ class RequestTrace:
                 digest.update(len(ids).to_bytes(8, "little") + ids.astype("<i8").tobytes())
         return digest.hexdigest()
 
+    @typed
     def to_arrow(self, first: int = 0) -> pa.Table:
         """The trace in the schema of :func:`stepsim.trace_io.requests_schema`.
 
@@ -142,6 +151,7 @@ class RequestTrace:
             columns.append(pa.ListArray.from_arrays(pa.array(offsets), values, type=kind))
         return pa.Table.from_arrays(columns, schema=schema)
 
+    @typed
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one Parquet file, completely or not at all.
 
@@ -188,7 +198,13 @@ class RequestTrace:
         return _frozen(values.astype(np.int64, copy=False))
 
     def _times(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        times = np.asarray(values, dtype=np.float64)
+        given = array_of("arrival_seconds", values, self.source)
+        if given.ndim != 1 or given.dtype.kind not in "iuf":
+            raise TraceError(
+                f"{self.source}: arrival_seconds are {given.dtype} of shape {given.shape}, "
+                "expected numbers (requests,); convert them with .astype(np.float64)"
+            )
+        times = given.astype(np.float64)
         self._check_count("arrival_seconds", len(times))
         bad = ~np.isfinite(times) | (times < 0)
         if bad.any():
@@ -207,7 +223,7 @@ class RequestTrace:
         return _frozen(times)
 
     def _ids(self, row: int, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        ids = np.asarray(values)
+        ids = array_of("prefix_hashes", values, self.source)
         if ids.dtype == np.int64 and ids.ndim == 1:
             return _frozen(ids)
         whole = ids.ndim == 1 and (ids.dtype.kind in "iu" or not ids.size)
@@ -229,6 +245,7 @@ class RequestTrace:
             )
 
 
+@typed
 def read_requests(source: object, *, columns: Sequence[str] = _COLUMNS) -> RequestTrace:
     """Read a request trace in our schema: a Parquet or Arrow IPC file, or an Arrow object.
 

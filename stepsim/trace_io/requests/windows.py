@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import ArgError
+from stepsim.typed import typed
 
 WindowClass = Literal["low", "med", "high"]
 """The classes by deviation."""
@@ -47,10 +48,12 @@ class Window:
     last: int
     stdev: float
 
+    @typed
     def name(self, prefix: str) -> str:
         """The name of a file for it: prefix_stdev<deviation, rounded down>_<first>_<last>."""
         return f"{prefix}_stdev{int(self.stdev):04d}_{self.first:04d}_{self.last:04d}"
 
+    @typed
     def lengths(self, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The part of the trace's ``lengths`` that the window covers."""
         return lengths[self.first - 1 : self.last]
@@ -76,6 +79,7 @@ def window_stdevs(lengths: npt.NDArray[np.int64], size: int, *, stride: int = 2)
     ]
 
 
+@typed
 def window_at(lengths: npt.NDArray[np.int64], size: int, first: int) -> Window:
     """The window of ``size`` requests that begins with request ``first``, counted from 1.
 
@@ -93,6 +97,7 @@ def window_at(lengths: npt.NDArray[np.int64], size: int, first: int) -> Window:
     return Window(first, last, float(lengths[first - 1 : last].std(ddof=1)))
 
 
+@typed
 def nearest_windows(windows: Iterable[Window], stdev: float) -> list[Window]:
     """The windows ordered by how near their deviation is to ``stdev``, nearest first.
 
@@ -104,6 +109,7 @@ def nearest_windows(windows: Iterable[Window], stdev: float) -> list[Window]:
     return sorted(windows, key=lambda window: abs(window.stdev - stdev))
 
 
+@typed
 def select_windows(
     lengths: npt.NDArray[np.int64],
     size: int,

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from stepsim.arguments import shown
+from stepsim.arrow import pa, pq
 from stepsim.data import locate
-from stepsim.deferred import deferred
 from stepsim.documents import parse_json
-from stepsim.errors import TraceError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    pa = deferred("pyarrow")
-    pq = deferred("pyarrow.parquet")
+from stepsim.errors import ArgError, TraceError
 
 ORIGIN_KEY: Final = b"origin"
 
 
 def with_origin(schema: pa.Schema, origin: dict[str, Any] | None) -> pa.Schema:
-    """The schema with ``origin`` as JSON in its metadata."""
+    """The schema with ``origin`` as JSON in its metadata.
+
+    Raises:
+        ArgError: JSON has no form for it.
+    """
     if origin is None:
         return schema
-    return schema.with_metadata(
-        {**(schema.metadata or {}), ORIGIN_KEY: json.dumps(origin, sort_keys=True)}
-    )
+    try:
+        text = json.dumps(origin, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        raise ArgError(
+            f"origin: expected texts, numbers, and lists and mappings of them, found "
+            f"{shown(origin)}"
+        ) from None
+    return schema.with_metadata({**(schema.metadata or {}), ORIGIN_KEY: text})
 
 
 def read_origin(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -14,22 +14,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.routing.rows import LABELS, Key, TokenRows, Tokens, grouped, token_columns
 from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.routing.validate import Known, Place
 from stepsim.trace_io.sources.arrow import Piece, Pieces, empty_table
 from stepsim.trace_io.sources.numpy import Array
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
 
 _KEPT_ROWS = 1 << 19
 """Rows of decoded pieces that are kept, about 40 MB with k = 8; but always two pieces."""

@@ -34,6 +34,7 @@ from stepsim.trace_io.sources.arrow import (
     table_pieces,
 )
 from stepsim.trace_io.sources.numpy import Array, open_routing
+from stepsim.typed import typed
 
 _SHOWN = 6
 _COUNT = Range(2**62, "tokens or experts")
@@ -41,6 +42,7 @@ _LABEL = Range(2**31 - 1, "layers, steps and windows are counted from 0", low=0)
 _FORMATS = "Parquet, Arrow IPC (file or stream), .npy and .npz"
 
 
+@typed
 def read_routing(
     source: object,
     *,
@@ -107,6 +109,7 @@ def read_routing(
     return parts[0].read_window(window, tokens)
 
 
+@typed
 def read_routing_batches(
     source: object,
     *,

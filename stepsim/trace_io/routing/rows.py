@@ -8,21 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa
 from stepsim.trace_io.columns import Lists, index_column, list_column, name_column
 from stepsim.trace_io.routing.validate import Place
 from stepsim.trace_io.schema import check_version
 from stepsim.trace_io.sources.arrow import check_single
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
 
 LABELS: Mapping[str, type] = {"model": str, "layer": int, "step": int, "token": int}
 """The columns that identify the part of a row, and the types of their values."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from stepsim.errors import ArgError
 from stepsim.trace_io.routing.table import RoutingTable
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,7 @@ class LayerLoad:
         """Coefficient of variation, std / mean."""
         return self.std / self.mean
 
+    @typed
     def tiles(self, tile: int) -> int:
         """Tiles of ``tile`` token rows that all experts need: sum of ceil(load / tile).
 
@@ -91,6 +93,7 @@ class LayerLoad:
         return int((-(-self.counts // tile)).sum())
 
 
+@typed
 def routing_statistics(table: RoutingTable, experts: int) -> LayerLoad:
     """The load that ``table`` puts on a model with ``experts`` experts.
 

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.formats.job import MAX_EXPERTS, MAX_GIVEN_EXPERTS, id_too_high
 from stepsim.trace_io.routing.stats import LayerLoad
 from stepsim.trace_io.routing.table import RoutingTable
+from stepsim.typed import typed
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,17 @@ class RoutingSummary:
     models: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @typed
     def with_experts(self, experts: int) -> RoutingSummary:
         """The same with more experts, which are idle.
 
         Raises:
             ArgError: fewer experts than the ids require.
         """
-        if experts < self.experts:
+        if not self.experts <= experts <= MAX_GIVEN_EXPERTS:
             raise ArgError(
-                f"with_experts: {experts} experts, but ids go up to {self.experts - 1}; expected "
-                "at least one more"
+                f"with_experts: {shown(experts)} experts, but ids go up to {self.experts - 1}; "
+                f"expected at least one more, and at most {MAX_GIVEN_EXPERTS:,}"
             )
         layers = tuple(
             replace(layer, counts=_padded(layer.counts, experts)) for layer in self.layers

@@ -32,6 +32,7 @@ import numpy.typing as npt
 from stepsim.arguments import is_number, is_whole, label_of, shown
 from stepsim.errors import ArgError
 from stepsim.trace_io.routing.table import RoutingTable
+from stepsim.typed import typed
 
 _UNIT = 1 << 32
 _MAX_EXPERTS = 1 << 16  # keeps the sum of the weights far below 2^63
@@ -40,6 +41,7 @@ _MAX_LABEL = (1 << 31) - 1
 _CHUNK_ELEMENTS = 1 << 22
 
 
+@typed
 def synthetic_routing(
     tokens: int,
     experts: int,

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.deferred import deferred
+from stepsim.arguments import Range, is_whole, label_of, shown, text_of
+from stepsim.arrow import pa
 from stepsim.errors import ArgError
-from stepsim.trace_io.routing.validate import Known, Place, check_experts, check_weights
+from stepsim.trace_io.routing.validate import (
+    Known,
+    Place,
+    array_of,
+    check_experts,
+    check_weights,
+)
 from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
 from stepsim.trace_io.writer import ParquetStream
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
+from stepsim.typed import typed
 
 _MAX_INDEX = int(np.iinfo(np.int32).max)
+_EXPERTS = Range(1 << 24, "each of them has a count in memory")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +57,11 @@ class RoutingTable:
 
     def __post_init__(self) -> None:
         place = Place(self.source, self.layer, self.step, self.first_token, self.model)
-        self._fill(place, np.asanyarray(self.experts), self.weights, Known())
+        ids = array_of("expert ids", self.experts, self.source)
+        weights = self.weights
+        if weights is not None:
+            weights = array_of("weights", weights, self.source)
+        self._fill(place, ids, weights, Known())
 
     @classmethod
     def checked(
@@ -81,15 +88,19 @@ class RoutingTable:
         weights: npt.NDArray[Any] | None,
         known: Known,
     ) -> None:
-        labels: dict[str, Any] = {"model": place.model, "source": place.source}
+        labels: dict[str, Any] = {
+            "model": label_of("RoutingTable: model", place.model),
+            "source": text_of("RoutingTable: source", place.source),
+        }
         for name in ("layer", "step", "first_token"):
             # NumPy integers would change the identity.
-            value = labels[name] = operator.index(getattr(place, name))
-            if not 0 <= value <= _MAX_INDEX:
+            value = getattr(place, name)
+            if not is_whole(value) or not 0 <= value <= _MAX_INDEX:
                 raise ArgError(
-                    f"RoutingTable: {name} is {value}, expected 0..{_MAX_INDEX}; indices count "
-                    "from 0"
+                    f"RoutingTable: {name} is {shown(value)}, expected 0..{_MAX_INDEX}; indices "
+                    "count from 0"
                 )
+            labels[name] = int(value)
         ids = labels["experts"] = check_experts(experts, place, known)
         ids.flags.writeable = False
         gates = labels["weights"] = None
@@ -109,16 +120,19 @@ class RoutingTable:
         """Experts per token."""
         return int(self.experts.shape[1])
 
+    @typed
     def counts(self, experts: int) -> npt.NDArray[np.int64]:
         """Tokens sent to each of the model's ``experts`` experts: int64 [experts].
 
         Raises:
             TraceError: the table holds an id that is not below ``experts``.
         """
+        _EXPERTS.checked("counts: experts", experts)
         place = Place(self.source, self.layer, self.step, self.first_token, self.model)
         ids = check_experts(self.experts, place, Known(experts))
         return np.bincount(ids.ravel(), minlength=experts).astype(np.int64)
 
+    @typed
     def identity(self) -> str:
         """SHA-256 (hex) of the content: labels, shape, ids and weights, but not the source.
 
@@ -133,6 +147,7 @@ class RoutingTable:
             digest.update(self.weights.astype("<f4").tobytes())
         return digest.hexdigest()
 
+    @typed
     def to_arrow(self) -> pa.Table:
         """The table in the schema of :func:`stepsim.trace_io.routing_schema`."""
         schema = routing_schema(self.k, weights=self.weights is not None)
@@ -148,6 +163,7 @@ class RoutingTable:
             columns.append(_list_array(self.weights, schema.field("weights").type))
         return pa.Table.from_arrays(columns, schema=schema)
 
+    @typed
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the table to one Parquet file, completely or not at all.
 
@@ -180,6 +196,7 @@ class RoutingTable:
         )
 
 
+@typed
 def write_routing(
     tables: Sequence[RoutingTable],
     path: str | os.PathLike[str],

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
+from stepsim.shown import shown
+from stepsim.typed import typed
 
 _MAX_ID = int(np.iinfo(np.int32).max)
 _SHOWN_IDS = 64
@@ -55,10 +57,12 @@ class Place:
     rows: npt.NDArray[np.int64] | None = None
     first_row: int = 0
 
+    @typed
     def source_row(self, index: int) -> int:
         """The row of the ``index``-th token in the source."""
         return self.first_row + (index if self.rows is None else int(self.rows[index]))
 
+    @typed
     def row(self, index: int) -> str:
         """Name the row of the ``index``-th token."""
         return (
@@ -71,6 +75,21 @@ class Place:
         """The labels of the rows."""
         own = "" if self.model is None else f"model {self.model!r}, "
         return f"{own}layer {self.layer}, step {self.step}"
+
+
+def array_of(what: str, values: object, source: str) -> npt.NDArray[Any]:
+    """An array of whatever numpy takes for one.
+
+    Raises:
+        TraceError: lists of different lengths, or nested too deep.
+    """
+    try:
+        return np.asanyarray(values)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise TraceError(
+            f"{source}: {what} are {shown(values)}, expected an array of numbers; give all rows "
+            "the same length"
+        ) from None
 
 
 def check_experts(values: npt.NDArray[Any], place: Place, known: Known) -> npt.NDArray[np.int32]:

@@ -12,19 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa, pq
 from stepsim.errors import TraceError
 from stepsim.trace_io.files import check_expansion, damaged
 from stepsim.trace_io.sources.ipc_sizes import check_ipc_sizes
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    pa = deferred("pyarrow")
-    pq = deferred("pyarrow.parquet")
 
 ARROW_KINDS = ("parquet", "ipc file", "ipc stream")
 """The kinds of files that are read here, as `detect_format` calls them."""
@@ -87,12 +80,27 @@ def arrow_table(source: object, name: str, column: str) -> pa.Table:
         TraceError: it does not export a table.
     """
     try:
+        if _is_too_deep(source):  # Arrow follows lists in lists by recursion, until it crashes
+            raise TypeError("its lists are nested too deep")
         return pa.table(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise TraceError(
             f"{name}: is not an Arrow table ({error}); pass a path or a table with a column "
             f"`{column}`"
         ) from error
+
+
+def _is_too_deep(source: object) -> bool:
+    """Whether there are lists in the lists of the columns of a mapping."""
+    columns = list(source.values()) if isinstance(source, Mapping) else [source]
+    return any(
+        isinstance(inner, list | tuple | dict)
+        for column in columns
+        if isinstance(column, list | tuple)
+        for one in column
+        if isinstance(one, list | tuple | dict)
+        for inner in one
+    )
 
 
 def open_pieces(path: Path, kind: str, labels: Mapping[str, type] | None = None) -> Pieces:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stepsim.errors import TraceError
+from stepsim.shown import shown
 
 _SHOWN = 40
 _KEYS = 20
@@ -129,10 +130,10 @@ def _not_json(path: Path, line: int, error: ValueError | RecursionError) -> Trac
 
 
 def _shown(value: object) -> str:
-    return _short(json.dumps(value, ensure_ascii=False))
+    return _short(shown(value, lambda given: json.dumps(given, ensure_ascii=False)))
 
 
 def _short(text: str) -> str:
     """The beginning of a text. An unpaired surrogate, which JSON allows, is not a character."""
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    return shown.encode(errors="backslashreplace").decode()
+    cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return cut.encode(errors="backslashreplace").decode()

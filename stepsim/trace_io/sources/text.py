@@ -7,23 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.deferred import deferred
+from stepsim.arrow import pa, pc
 from stepsim.errors import TraceError
 from stepsim.trace_io.files import unreadable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.csv as pa_csv
-else:
-    pa = deferred("pyarrow")
-    pa_csv = deferred("pyarrow.csv")
-    pc = deferred("pyarrow.compute")
 
 _BLOCK_BYTES = 1 << 18
 """Bytes of text read at a time, which is also the longest possible line."""
@@ -132,11 +122,11 @@ def read_lines(
     wanted = [names[index] for index in columns]
     try:
         with pa.OSFile(str(path)) as file:
-            reader = pa_csv.open_csv(
+            reader = pa.csv.open_csv(
                 file,
-                pa_csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, column_names=names),
-                pa_csv.ParseOptions(ignore_empty_lines=False),
-                pa_csv.ConvertOptions(
+                pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, column_names=names),
+                pa.csv.ParseOptions(ignore_empty_lines=False),
+                pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted
                 ),
             )

@@ -209,6 +209,7 @@ def test_what_is_wrong_with_a_search_is_told_with_its_line(
         ({"tiel": [1, 2]}, r"line \d+, grid.tiel: "),
         ({"tile": [1, "dynamo"]}, r"line \d+, design point 0 \(tile=dynamo\): tile: "),
         ({"tile": {"from": 8}}, r"line \d+, grid.tile: expected a list, or numbers from, to"),
+        ({"tile": {"form": 8}}, r"step or factor, found \{form: 8\}"),
         ({"tile": {"from": 8, "to": 1}}, r"grid.tile: expected from <= to"),
         ({}, r"grid: missing; give the axes"),
     ],
