@@ -1,4 +1,4 @@
-"""The commands by name. The module of a command is imported when it is run or listed."""
+"""The commands by name. The module of a command is imported when it is run."""
 
 from __future__ import annotations
 
@@ -7,54 +7,120 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Final, get_args
+from typing import Any, ClassVar, Final, NamedTuple, get_args
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from stepsim.cli.moved import check_moved_command, moved_option
 from stepsim.errors import ArgError
 
+
+class Place(NamedTuple):
+    """Where a command is, as ``module:attribute``, and its line in the list of commands."""
+
+    module: str
+    summary: str
+
+
 _COMMANDS: Final = {
-    "Programs": {
-        "run": "runs.run:app",
-        "why": "runs.why:app",
-        "size": "runs.size:app",
-        "inspect": "runs.inspect:app",
-        "compile": "runs.compile:compile_model",
+    "Simulate": {
+        "demo": Place(
+            "demo:demo",
+            "A first example: compare static tiles of 8 to 64 rows with dynamic tiling on a "
+            "Qwen3-30B-A3B layer.",
+        ),
+        "run": Place("runs.run:app", "Simulate a workload."),
+        "sweep": Place(
+            "sweeps.group:app",
+            "Run the design points of a specification on its traces or search among them; show, "
+            "compare and query the results.",
+        ),
+        "compile": Place(
+            "runs.compile:compile_model",
+            "Compile a model to kernels, groups and sized FIFOs for a machine, and simulate it.",
+        ),
+        "reproduce": Place(
+            "reproduce:reproduce",
+            "Simulate figures of the STeP paper or your own, then compare, draw and report them.",
+        ),
     },
-    "Results": {
-        "sweep": "sweeps.group:app",
-        "compare": "compare:compare",
-        "report": "report:report",
-        "reproduce": "reproduce:reproduce",
+    "Understand a program": {
+        "inspect": Place(
+            "runs.inspect:app",
+            "Show the graph, shapes and metrics of a workload without simulating it.",
+        ),
+        "why": Place(
+            "runs.why:app",
+            "Explain what bounds a workload, where its cycles go, and what would help.",
+        ),
+        "size": Place(
+            "runs.size:app",
+            "Find the smallest FIFOs that keep a workload about as fast as unbounded ones.",
+        ),
+    },
+    "Show results": {
+        "compare": Place(
+            "compare:compare",
+            "Compare two runs: their metrics, their inputs, and where their cycles went.",
+        ),
+        "report": Place(
+            "report:report",
+            "Write one self-contained HTML page that shows a run, a sweep or a plan.",
+        ),
     },
     "Inputs": {
-        "machines": "machines:machines",
-        "trace": "traces.trace:app",
-        "data": "data:app",
+        "machines": Place("machines:machines", "List the built-in machines, or print one."),
+        "trace": Place(
+            "traces.trace:app",
+            "Inspect, convert and generate traces of expert routing and of requests.",
+        ),
+        "data": Place(
+            "data:app",
+            "List and fetch public traces, which can then be used by name in place of trace files.",
+        ),
     },
     "Installation": {
-        "demo": "demo:demo",
-        "env": "system:env",
-        "warmup": "system:warmup",
+        "env": Place(
+            "system:env",
+            "Print versions, plugins, settings and the engine in use, for bug reports.",
+        ),
+        "warmup": Place(
+            "system:warmup",
+            "Compile the engines now, or load them, so that the next runs start immediately.",
+        ),
     },
 }
-"""Module and attribute of every command, by the panel of the help that lists it."""
+"""Every command by the panel of the help that lists it."""
+
+_STATED: Final = str | int | float | Path
+"""Types of defaults that the help states; those of flags are the ones that are not given."""
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands that are imported when they are run or listed."""
+    """A group of commands that are imported when they are run, but not to be listed."""
 
-    places: ClassVar[Mapping[str, Mapping[str, str]]] = _COMMANDS
+    places: ClassVar[Mapping[str, Mapping[str, Place]]] = _COMMANDS
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": _Commands(self.places)})
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        found = self.commands
+        self.commands = {
+            name: TyperCommand(name, help=place.summary, rich_help_panel=panel)
+            for panel, places in self.places.items()
+            for name, place in places.items()
+        }
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.commands = found
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _take_plain_values(self.get_params(ctx))
+        _prepare(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -77,7 +143,7 @@ class CommandGroup(TyperGroup):
 
 
 class _Commands(Mapping[str, Any]):
-    def __init__(self, places: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, places: Mapping[str, Mapping[str, Place]]) -> None:
         self._places = {name: place for panel in places.values() for name, place in panel.items()}
         self._panels = {name: title for title, panel in places.items() for name in panel}
         self._made: dict[str, Any] = {}
@@ -94,8 +160,8 @@ class _Commands(Mapping[str, Any]):
         return len(self._places)
 
 
-def _load(name: str, place: str, panel: str) -> Any:
-    module, _, attribute = place.partition(":")
+def _load(name: str, place: Place, panel: str) -> Any:
+    module, _, attribute = place.module.partition(":")
     found = getattr(import_module(f"stepsim.cli.{module}"), attribute)
     around = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     # Without a callback typer would take a group for a single command.
@@ -103,7 +169,8 @@ def _load(name: str, place: str, panel: str) -> Any:
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=name, rich_help_panel=panel)
     else:
-        around.command(name=name, rich_help_panel=panel)(found)
+        kind = getattr(found, "command_class", None)
+        around.command(name=name, cls=kind, rich_help_panel=panel)(found)
     group: Any = typer.main.get_command(around)
     return ready(group.commands[name])
 
@@ -113,12 +180,14 @@ def ready(command: Any) -> Any:
 
     typer converts every value with pydantic, which takes longer to import than a small run takes,
     even values with a ``parser``. It documents no other way, so its version is bounded.
+
+    The help of these commands states all defaults in one way.
     """
     parse = command.parse_args
 
     def parse_args(ctx: Any, args: list[str]) -> Any:
         # Only here, since typer makes the option --help together with the context.
-        _take_plain_values(command.get_params(ctx))
+        _prepare(command.get_params(ctx))
         return parse(ctx, args)
 
     command.parse_args = parse_args
@@ -128,11 +197,19 @@ def ready(command: Any) -> Any:
     return command
 
 
-def _take_plain_values(parameters: Iterable[Any]) -> None:
+def _prepare(parameters: Iterable[Any]) -> None:
     for parameter in parameters:
         # Releases of typer without descriptors use no validation library.
         if hasattr(parameter, "type_descriptor"):
             parameter.get_runtime_param = _Values(parameter)
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+        default = parameter.default
+        if getattr(parameter, "show_default", False) and isinstance(default, _STATED):
+            # As the help says where the default is not a plain value.
+            parameter.show_default = False
+            if not isinstance(default, bool):
+                parameter.help = f"{parameter.help} (default: {default})"
 
 
 class _Values:

@@ -43,7 +43,9 @@ def demo(
     ),
     seed: Annotated[int, typer.Option(help="Seed of the synthetic routing.")] = 0,
 ) -> None:
-    """Compare static tiles of 8 to 64 rows with dynamic tiling on a Qwen3-30B-A3B layer."""
+    """A first example: compare static tiles of 8 to 64 rows with dynamic tiling on a Qwen3-30B-A3B
+    layer.
+    """
     _make_folder(out)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")

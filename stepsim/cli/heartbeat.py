@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
+from stepsim.compilation import under_compilation
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -85,7 +87,11 @@ class Heartbeat:
             if now < self._next:
                 return
             self._next = now + self._interval
-            if self._progress is None:
+            compiled = under_compilation()
+            if compiled is not None:
+                line = f"{self._phase}: compiling the {compiled}, only once on this machine"
+                line += f" ... {now - self._phase_start:.0f} s"
+            elif self._progress is None:
                 line = f"{self._phase} ... {now - self._phase_start:.0f} s"
             else:
                 known = self._progress

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 _MOST_BITS = 40
 _COUNTINGS = ("executed", "published", "paper")  # here, since their module loads pyarrow
 
-Jobs = Annotated[int, typer.Option(min=1, help="Number of worker processes.")]
+Jobs = Annotated[int, typer.Option(metavar="N", min=1, help="Number of worker processes.")]
 Backend = Annotated[
     Literal["local", "dask", "ray"], typer.Option(help="Backend that computes the runs.")
 ]
 Address = Annotated[
-    str | None, typer.Option(help="Address of a running dask scheduler or ray cluster.")
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Address of a running dask scheduler or ray cluster."),
 ]
 Json = Annotated[
     bool, typer.Option("--json", metavar="", help="Print one JSON object instead of tables.")

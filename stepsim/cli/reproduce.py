@@ -133,6 +133,8 @@ def _pool(jobs: int | None) -> AbstractContextManager[Pool]:
 
 
 def _show(result: Reproduction) -> None:
+    if result.traces:
+        show(f"{result.traces}\n")
     if result.compared:
         show("= equal to the published value, ! different\n")
     for figure, rows in result.figures.items():

@@ -24,7 +24,7 @@ def takes(*groups: type, required: Collection[str] = ()) -> Callable[[Command], 
 
     Raises
     ------
-    TypeError : two options have one name and differ, a field makes its default anew for every
+    TypeError : two options have one name and differ, a field makes a new default for every
         instance, or there is no field to be required.
     """
 
@@ -55,7 +55,9 @@ def takes(*groups: type, required: Collection[str] = ()) -> Callable[[Command], 
 def _options(group: type, required: Collection[str]) -> list[Parameter]:
     hints = get_type_hints(group, include_extras=True)
     if made := [field.name for field in fields(group) if field.default_factory is not MISSING]:
-        raise TypeError(f"{group.__name__}: options with a default that is made anew: {made}")
+        raise TypeError(
+            f"{group.__name__}: options with a default that is made for every instance: {made}"
+        )
     return [
         Parameter(
             field.name,

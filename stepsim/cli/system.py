@@ -11,9 +11,10 @@ import typer
 import stepsim
 import stepsim.plugins
 import stepsim.simulation
+import stepsim.threads
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+from stepsim.cli.heartbeat import Heartbeat
 from stepsim.deferred import deferred
 
 if TYPE_CHECKING:
@@ -86,17 +87,39 @@ def env(
     show(table)
 
 
-def warmup() -> None:
-    """Load or compile the engine now, so that the next run starts immediately.
-
-    Recorded runs, such as those of `stepsim why`, have a separate engine, which is loaded too.
-    """
+def warmup(
+    engines: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ENGINE]...",
+            help="'runs', 'recorded' (runs that are recorded, as `stepsim why` does), 'dram' and "
+            "'recorded-dram' (the same with memory model `dram`), 'requests' (the DRAM alone), "
+            "'hardware' (the hardware level).",
+            show_default="all",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            metavar="N",
+            help="Processes that compile.",
+            show_default="one for every processor",
+        ),
+    ] = None,
+) -> None:
+    """Compile the engines now, or load them, so that the next runs start immediately."""
+    count = stepsim.threads.usable_cpus() if jobs is None else jobs
     with Heartbeat() as heartbeat:
-        heartbeat.phase(LOADING_ENGINE)
-        origin, recorded = stepsim.simulation.warm_up(), stepsim.simulation.warm_up_recorded()
-    _tell("engine", origin)
-    if recorded.how != "python":
-        _tell("engine of recorded runs", recorded)
+        heartbeat.phase("loading the engines, or compiling them")
+        found = stepsim.simulation.compile_ahead(
+            engines or (), count, lambda name: heartbeat.progress(f"'{name}' is ready")
+        )
+    for what, origin in found.items():
+        _tell(what, origin)
+        if origin.how == "python":
+            break
 
 
 def _tell(what: str, origin: Any) -> None:
@@ -111,7 +134,7 @@ def _tell(what: str, origin: Any) -> None:
     elif origin.how == "cached":
         note(f"{what} loaded from the cache {seconds}: {place}")
     else:
-        note(f"{what} runs as plain Python, because NUMBA_DISABLE_JIT is set; nothing to compile")
+        note("engines run as plain Python, because NUMBA_DISABLE_JIT is set; nothing to compile")
 
 
 def _engine() -> dict[str, str | None]:

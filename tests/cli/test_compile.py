@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -250,3 +251,20 @@ def test_a_plan_is_tuned(cli: Cli, folder: Path, tmp_path: Path) -> None:
     assert f"{st.design.Plan.load(folder / 'plan.yaml').simulated:,}" in outcome.out.replace(
         "\u202f", ","
     )
+
+
+def test_the_help_begins_with_the_output_and_states_defaults_in_one_way(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    text = cli("compile", "--help").out
+    panels = ("Output", "Workload", "Machine", "Design choices", "Advanced")
+    places = [text.index(f"─ {panel} ─") for panel in panels]
+    assert places == sorted(places)
+    assert places[0] < text.index("--out ") < places[1]
+    assert "─ Options ─" not in text
+    assert "multipliers if a design does not fit. (default: on)" in text
+    assert "Name of a machine, or a YAML file of one. (default: u55c)" in text
+    assert not re.search(r"\[default|default: (True|False)|<bool>", text)
+    sweep = cli("sweep", "run", "--help").out
+    assert sweep.index("─ Output ─") < sweep.index("--dry-run ") < sweep.index("─ Advanced ─")

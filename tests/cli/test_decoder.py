@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.cli.conftest import LENGTHS
 
@@ -24,10 +25,9 @@ def test_json_is_one_complete_object(decode) -> None:
 
 
 def test_padding_is_what_exact_tiles_do_not_compute(decode) -> None:
-    static = decode("--json", "--tile", 16, "--strategy", "interleaved", variant=None).json()
-    dynamic = decode(
-        "--json", "--tile", "dynamic", "--strategy", "interleaved", variant=None
-    ).json()
+    given = ("--json", "--strategy", "interleaved", "--parts", "qkv+attention+experts")
+    static = decode(*given, "--tile", 16, variant=None).json()
+    dynamic = decode(*given, "--tile", "dynamic", variant=None).json()
     assert static["padded_flops"] - dynamic["padded_flops"] == static["flops"] - dynamic["flops"]
     exact = decode("--json", "--kv-tile", 1).json()
     assert exact["padded_flops"] == 0
@@ -41,6 +41,75 @@ def test_table_names_variant_and_stages(decode) -> None:
     assert "variant dynamic, tile dynamic (published)" in outcome.out
     assert "qkv-bw 20480 FLOPs/cycle" in outcome.out
     assert "decoder, 8 requests" in outcome.out
+    assert "parts qkv+attention+experts (published)" in outcome.out
+    assert "left out: norms before attention and before the experts; rotary em" in outcome.out
+
+
+def test_what_is_left_out_stands_in_the_output(decode) -> None:
+    whole = decode("--json", "--tile", 4, "--strategy", "dynamic", variant=None).json()
+    assert whole["parts"] == "norms+qkv+rotary+attention+output+residuals+router+experts"
+    assert whole["origins"]["parts"] == "model"
+    assert whole["left_out"].startswith("scaling of scores")
+    some = decode("--json", "--parts", "output,experts", kv_lengths=None, batch=8).json()
+    assert (some["parts"], some["origins"]["parts"]) == ("output+experts", "given")
+    assert "QKV generation; rotary embedding; attention; residual" in some["left_out"]
+    listed = decode("--json", command="inspect").json()
+    assert listed["left_out"] == decode("--json").json()["left_out"]
+    assert "left out: norms before" in decode(command="inspect").out
+
+
+ATTENTION = {"variant": None, "routing": None, "strategy": "dynamic"}
+EXPERTS = {"variant": None, "kv_lengths": None, "tile": 4}
+
+
+@pytest.mark.parametrize("command", ["run", "inspect"])
+@pytest.mark.parametrize(
+    ("parts", "given", "changes", "message"),
+    [
+        (
+            "qkv+attention", ATTENTION, {"tile": 4},
+            "error: --tile: has no effect on qkv+attention, only on experts; leave it out, or add "
+            "experts to parts",
+        ),
+        (
+            "qkv+attention", ATTENTION, {"routing": "two.npy"},
+            "error: --routing: has no effect on qkv+attention, only on experts; leave it out",
+        ),
+        (
+            "experts", EXPERTS, {"kv_lengths": "kv.npy"},
+            "error: --kv-lengths: has no effect on experts, only on attention; leave it out",
+        ),
+        ("experts", EXPERTS, {"tile": None}, "error: --tile: missing (rows per tile)"),
+        ("qkv+attention", ATTENTION, {"strategy": None}, "error: --strategy: missing (how"),
+    ],
+)  # fmt: skip
+def test_parts_take_what_they_use(
+    decode, requests: Path, parts: str, given: dict, changes: dict, message: str, command: str
+) -> None:
+    for name in ("routing", "kv_lengths"):
+        if name in changes:
+            changes = changes | {name: requests.with_name(changes[name])}
+    assert decode("--parts", parts, command=command, **given).code == 0
+    refused = decode("--parts", parts, command=command, **given | changes)
+    assert refused.code == 2
+    assert message in refused.err
+
+
+def test_parts_without_traces(decode) -> None:
+    given = {"variant": None, "routing": None, "kv_lengths": None, "batch": 5}
+    found = decode("--json", "--parts", "qkv", **given).has(
+        batch=5, routing=None, kv_lengths=None, tile=None, kv_tile=None, strategy=None, moe_bw=None,
+        attention_regions=4,
+    )  # fmt: skip
+    assert found["parameters"]["kv_tile"] is None
+    assert found["origins"]["kv_tile"] == "unused"
+    assert found["provenance"]["parameters"]["kv_tile"] is None
+    shown = decode("--parts", "qkv", **given).out
+    assert "decoder, 5 requests" in shown
+    assert "qkv-bw" in shown
+    assert "kv-tile" not in shown
+    missing = decode("--parts", "attention", strategy="dynamic", **given)
+    assert "--kv-lengths: missing; workload decoder needs a trace in a file\n" in missing.err
 
 
 def test_batch_takes_the_first_of_both_files(decode) -> None:

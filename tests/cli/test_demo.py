@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -63,10 +66,37 @@ def test_demo_of_another_seed(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_warmup_reports_on_stderr(cli: Cli) -> None:
-    outcome = cli("warmup")
+    outcome = cli("warmup", "runs", "recorded")
     assert (outcome.code, outcome.out) == (0, "")
     seconds = r"in \d+\.\d s"
     how = rf" (compiled for \S+ {seconds}, stored in |loaded from the cache {seconds}: ).*\.kernel"
-    lines = outcome.err.splitlines()[-2:]
-    for what, line in zip(("engine", "engine of recorded runs"), lines, strict=True):
+    lines = outcome.err.splitlines()[-3:]
+    names = ("engine", "engine of recorded runs", "timing of recorded waits")
+    for what, line in zip(names, lines, strict=True):
         assert re.fullmatch(what + how, line)
+
+
+@pytest.mark.parametrize("jobs", [0, -3])
+def test_warmup_without_processes(cli: Cli, jobs: int) -> None:
+    outcome = cli("warmup", "runs", "--jobs", jobs)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "jobs" in outcome.err
+    assert f"found {jobs}" in outcome.err
+
+
+def test_warmup_of_an_unknown_engine(cli: Cli) -> None:
+    outcome = cli("warmup", "fast")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "no engine is named 'fast'; expected one of runs, recorded, dram, " in outcome.err
+
+
+@pytest.mark.slow
+def test_all_engines_are_compiled_in_processes_at_the_same_time(tmp_path: Path) -> None:
+    # Two short ones, of an engine that is compiled into an empty folder.
+    environment = {**os.environ, "STEPSIM_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "stepsim", "warmup", "requests", "hardware", "--jobs", "2"]
+    for how in ("compiled for", "loaded from the cache"):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        lines = done.stderr.splitlines()[-2:]
+        assert lines[0].startswith(f"engine of requests to DRAM alone {how}")
+        assert lines[1].startswith(f"engine of the hardware level {how}")

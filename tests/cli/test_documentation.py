@@ -24,10 +24,28 @@ def commands(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
         yield path, {name for name in names if name.startswith("--")}
 
 
-COMMANDS = list(commands(typer.main.get_command(app), "stepsim"))
+APP: Any = typer.main.get_command(app)
+COMMANDS = list(commands(APP, "stepsim"))
 
 
 @pytest.mark.parametrize(("command", "options"), COMMANDS)
 def test_commands_are_documented(command: str, options: set[str]) -> None:
     assert command in PAGE
     assert {option for option in options if f"`{option}" not in PAGE} == set()
+
+
+def listed(group: Any) -> Iterator[tuple[Any, str, str]]:
+    for places in group.places.values():
+        for name, place in places.items():
+            yield group, name, place.summary
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "summary"), [*listed(APP), *listed(APP.commands["sweep"])]
+)
+def test_a_command_is_listed_by_the_first_sentence_of_its_help(
+    group: Any, name: str, summary: str
+) -> None:
+    """The list does not import the command."""
+    text = group.commands[name].help.partition("\n\n")[0]
+    assert " ".join(text.split()) == summary

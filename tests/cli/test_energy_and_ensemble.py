@@ -86,6 +86,23 @@ def test_wrong_options(cli: Cli, base: list[str], options: list[str], expected: 
     assert expected in told(cli(*base, *options), code=2)
 
 
+@pytest.mark.parametrize(
+    ("ensemble", "expected"),
+    [
+        ("2,fifo.depths=1", "did you mean 'fifo.depth'?"),
+        ("0", "runs"),
+        ("2,hbm.port.first=1", "bounds['hbm.port.first'] has no effect"),
+        ("2,hbm.latency=0,fifo.depth=0", "nothing is left to disturb"),
+    ],
+)
+def test_an_ensemble_is_checked_before_the_run(
+    cli: Cli, base: list[str], ensemble: str, expected: str
+) -> None:
+    """The run itself would end at its limit, without an ensemble."""
+    text = told(cli(*base, "--max-cycles", "1", "--ensemble", ensemble), code=2)
+    assert expected in text
+
+
 def test_runs_that_do_not_fit_are_compared_by_their_cycles(
     cli: Cli, base: list[str], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow.parquet as pq
 import pytest
 
 LAYER = ("run", "swiglu", "--config", "published", "--tile", 64, "--tile-inter", 64)
@@ -96,6 +97,18 @@ def test_an_ensemble_is_of_the_machine_of_this_level(cli) -> None:
     assert found["ensemble"]["seed"] == 3
 
 
+def test_an_ensemble_is_checked_before_the_run(cli) -> None:
+    """The run itself would end at its limit, without an ensemble."""
+    short = (*LAYER, "--level", "hardware", "--max-cycles", "1")
+    bounds = ",".join(
+        f"{one}=0" for one in
+        ("memory.pointer", "memory.return_delay", "dram.read_queue", "dram.write_queue",
+         "fifo_depth")
+    )  # fmt: skip
+    done = cli(*short, "--ensemble", f"2,{bounds}")
+    assert (done.code, "nothing is left to disturb" in done.err) == (2, True)
+
+
 def test_hardware_needs_its_level(cli) -> None:
     assert "add --level hardware" in cli(*LAYER, "--machine", "hdl-fair").err
 
@@ -114,3 +127,29 @@ def test_sweeps_are_of_the_tile_level(cli, tmp_path) -> None:
     done = cli("sweep", "run", tmp_path / "s.yaml", "--dry-run")
     assert done.code != 0
     assert "level: sweeps run at the tile level; leave it out" in done.err
+
+
+def test_parameters_of_the_tile_level_are_not_told(cli, tmp_path) -> None:
+    text = cli(*LAYER, "--level", "hardware").out
+    assert "batch 64 (published), hidden 256 (published)" in text
+    for name in ("compute-bw", "par-dispatch", "fifo-depth"):
+        assert name not in text
+        assert name in cli(*LAYER).out
+    file = tmp_path / "run.parquet"
+    found = cli(*LAYER, "--level", "hardware", "--json", "--out", file).json()
+    for name in ("compute_bw", "par_dispatch", "fifo_depth"):
+        assert found[name] is None
+        assert name not in found["parameters"]
+        assert name not in found["origins"]
+    assert found["hidden"] == 256
+    assert pq.read_table(file)["compute_bw"].to_pylist() == [None]
+
+
+def test_a_counting_without_effect_is_refused(cli) -> None:
+    outcome = cli(*LAYER, "--level", "hardware", "--counting", "paper")
+    assert outcome.code == 2
+    assert outcome.err == (
+        "error: --counting paper has no effect with --level hardware, where every operator "
+        "receives data, so that it counts as executed does; leave it out\n"
+    )
+    assert cli(*LAYER, "--level", "hardware", "--counting", "executed").code == 0

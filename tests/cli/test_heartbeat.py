@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from stepsim.cli.heartbeat import Heartbeat, format_progress
+from stepsim.compilation import compiling
 
 
 @dataclass
@@ -111,3 +112,18 @@ def test_a_closed_stream_does_not_stop_the_run() -> None:
     heartbeat = Heartbeat(stream, quiet_seconds=0)
     stream.close()
     heartbeat.beat()
+
+
+def test_what_is_compiled_is_named() -> None:
+    clock, stream = Clock(), io.StringIO()
+    heartbeat = Heartbeat(stream, clock=clock)
+    heartbeat.phase("simulating")
+    clock.now += 3
+    with compiling("engine of model 'dram'"):
+        heartbeat.beat()
+    clock.now += 6
+    heartbeat.beat()
+    assert stream.getvalue().splitlines() == [
+        "simulating: compiling the engine of model 'dram', only once on this machine ... 3 s",
+        "simulating ... 9 s",
+    ]

@@ -142,7 +142,7 @@ def test_env_says_what_is_not_installed(cli: Cli, monkeypatch) -> None:
 
 
 def test_env_names_the_engine_in_use(cli: Cli) -> None:
-    cli("warmup")
+    cli("warmup", "runs")
     found = cli("env", "--json").json()["engine"]
     assert (found["origin"], found["level"]) == ("cached", None)
     assert found["file"].endswith(".kernel")

@@ -20,6 +20,7 @@ def test_a_figure_on_synthetic_traces(cli: Cli, tmp_path: Path) -> None:
     assert len(lines) == 8
     assert re.findall("published|canonical", outcome.out) == ["published"]  # the counting
     assert "dynamic vs coarse at batch 16" in outcome.out
+    assert outcome.out.startswith("synthetic traces, no comparison\n")
     assert "8 runs in" in outcome.out
     assert f"wrote {out}/report.md" in outcome.err
     assert (out / "fig15.png").is_file()

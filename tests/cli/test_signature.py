@@ -71,7 +71,7 @@ class Made:
     [
         ((Right, Other), (), "call: two different options size"),
         ((Right,), ("szie",), r"call: no options \['szie'\] to require"),
-        ((Made,), (), r"Made: options with a default that is made anew: \['sizes'\]"),
+        ((Made,), (), r"Made: options with a default that is made for every instance: \['sizes'\]"),
     ],
 )
 def test_declarations_that_contradict_each_other(groups, required, message) -> None:

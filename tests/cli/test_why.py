@@ -154,7 +154,9 @@ def test_a_run_says_what_is_busiest(cli, tmp_path: Path) -> None:
         "        st.linear_load(st.spec(1024, 64, name=f'x{i}'), tile=(64, 64)).consume()\n"
     )
     outcome = cli("run", place)
-    assert "busiest is the off-chip memory, 97.0 % of its bandwidth is used" in outcome.out
+    assert (
+        "busiest is the off-chip memory, whose bus moves requests 97.0 % of the run" in outcome.out
+    )
     assert "stepsim why" in outcome.out
 
 

@@ -16,6 +16,7 @@ from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Json
+from stepsim.cli.panels import in_panels
 from stepsim.cli.runs.parameters import given_of, options_of
 from stepsim.cli.signature import takes
 from stepsim.workloads import fields_of
@@ -91,6 +92,22 @@ class TargetOptions:
     routings: Annotated[int, _size("Limit on the windows of all routing traces together.")] = 8
 
 
+_PANELS = {
+    "Output": ("out", "json", "help"),
+    "Workload": ("phase", "tokens", "context", "batch", "max_rows", "routing", "routings"),
+    "Machine": ("machine", "overrides"),
+    "Design choices": (
+        "tile", "unroll", "order", "fusion", "vectors", "sizing", "max_slowdown", "fit",
+    ),
+    "Advanced": (
+        "unrolling", "budget", "reuse_bytes", "packed", "folded", "shrink", "hidden", "inner",
+        "heads", "kv_heads", "head_dim", "experts", "active", "keep_going", "passes", "fifo_table",
+    ),
+}  # fmt: skip
+"""Options by panel, in the order of the help."""
+
+
+@in_panels(_PANELS)
 @takes(ModelOptions, TargetOptions, options_of(_CHOICES))
 def compile_model(
     sizes: ModelOptions,
@@ -102,7 +119,7 @@ def compile_model(
             metavar="MODEL|FILE.py:NAME|FILE.onnx",
             help="gpt2-medium, qwen2.5-0.5b, tinyllama-1.1b or gemma-3-1b; an ONNX file; or a "
             "file that makes an operator graph, a PyTorch module with its arguments, or a function "
-            "that returns one of these, whose arguments are set by --phase to --max-rows.",
+            "that returns one of these, whose arguments are set by options such as --tokens.",
         ),
     ],
     out: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
-from stepsim.cli.runs.disturbing import disturbances
+from stepsim.cli.runs.disturbing import check_effect, disturbances
 from stepsim.cli.runs.fifo_depths import machine_text, named_depths, with_depths
 from stepsim.cli.runs.recorded import RecordOptions
 from stepsim.errors import ArgError, OutputError
@@ -98,7 +99,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
     if options.out is not None:
         check_output(options.out, ".parquet")
     options.check(options.out)
-    disturbed = disturbances(options.ensemble)
+    disturbed = disturbances(options.ensemble, stepsim.simulation)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = choice.load_machine(options.config)
@@ -111,6 +112,8 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
         if choice.fifo_depths is not None:
             heartbeat.phase("sizing FIFOs")
             case = with_depths(case, choice.fifo_depths, traces.data)
+        if disturbed is not None:
+            check_effect(disturbed, stepsim.simulation, case.prepared)
         heartbeat.phase("simulating")
         result = case.result(
             traces.data,
@@ -123,7 +126,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
         found = None
         if options.why:
             heartbeat.phase("simulating changes")
-            found = _why(case, traces, limits)
+            found = _why(case, traces, limits, heartbeat)
             record["why"] = found.to_dict()
         fix = None if found is None else found.fix
         if fix is None and result.status == "deadlock":
@@ -182,10 +185,13 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
     return int(result.cycles)
 
 
-def _why(case: Case, traces: Traces, limits: dict[str, Any]) -> Why:
+def _why(case: Case, traces: Traces, limits: dict[str, Any], heartbeat: Heartbeat) -> Why:
     """Explain what bounds the run, by running it with changes."""
     return stepsim.explain.explain(
-        case.prepared, case.bound(traces.data), limits=stepsim.simulation.Limits(**limits)
+        case.prepared,
+        case.bound(traces.data),
+        limits=stepsim.simulation.Limits(**limits),
+        progress=heartbeat.progress,
     )
 
 
@@ -258,13 +264,17 @@ def nested(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, **{name: json.loads(record[name] or "null") for name in nested}}
 
 
-def settings_text(case: Case) -> str:
-    """The parameters in words, with the origin of those that were not given."""
+def settings_text(case: Case, without: Collection[str] = ()) -> str:
+    """The parameters in words, with the origin of those that were not given.
+
+    ``without`` names those that have no effect.
+    """
     parts = []
     workload, origins = case.resolved.workload, case.resolved.origins
+    columns = workload.columns()
     for name, field in stepsim.workloads.fields_of(type(workload)).items():
-        value = case.built.parameters.get(name, getattr(workload, name))
-        if value is None:
+        value = case.built.parameters.get(name, columns[name])
+        if value is None or name in without:
             continue
         origin = origins[name]
         unit = field.param.unit if "/" in field.param.unit else ""
@@ -272,6 +282,12 @@ def settings_text(case: Case) -> str:
         source = origin.replace("_", "-")
         parts.append(shown if origin in ("given", "default") else f"{shown} ({source})")
     return ", ".join(parts)
+
+
+def left_out_text(case: Case) -> str:
+    """What the program lacks of the layer that it stands for; empty if it says nothing on it."""
+    found = case.built.parameters.get("left_out")
+    return f"left out: {found}" if found else ""
 
 
 def limits_of(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]:
@@ -301,7 +317,7 @@ def _show(
         title += f", {record['batch']:,} {noun}"
     show(
         f"machine {machine_text(case)}",
-        f"{settings_text(case)}\n",
+        "\n".join(filter(None, (settings_text(case), left_out_text(case)))) + "\n",
         stepsim.report.run_table(record, title),
         "",
         stepsim.report.units_table(busiest, record["cycles"]),

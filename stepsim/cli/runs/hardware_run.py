@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import check_output
-from stepsim.cli.runs.disturbing import disturbances
+from stepsim.cli.runs.disturbing import check_effect, disturbances
 from stepsim.cli.runs.execution import nested, record_of, settings_text
 from stepsim.cli.runs.recorded import RecordOptions
 from stepsim.errors import ArgError
@@ -40,7 +41,7 @@ def run_on_hardware(choice: Choice, options: RunOptions) -> int:
     LoweringError : operators without a hardware unit.
     """
     _refuse_options(choice, options)
-    disturbed = disturbances(options.ensemble)
+    disturbed = disturbances(options.ensemble, stepsim.hardware)
     if options.out is not None:
         check_output(options.out, ".parquet")
     machine = choice.machine.load_hardware()
@@ -54,10 +55,15 @@ def run_on_hardware(choice: Choice, options: RunOptions) -> int:
         heartbeat.phase("simulating")
         case.require_one_program("the hardware level")
         program = case.built.program
+        if disturbed is not None:
+            check_effect(
+                disturbed, stepsim.hardware, stepsim.hardware.on_hardware(program, machine)
+            )
         result = stepsim.hardware.simulate(program, machine, max_cycles=options.max_cycles)
         record = record_of(case, traces, result, ())
         record |= stepsim.hardware.measures(result, record["flops"])
         record |= {**stepsim.machine.machine_columns(machine), "fix": None}
+        record |= _without_tiles(record)
         spread = None
         if disturbed is not None and result.status == "ok":
             heartbeat.phase("simulating disturbed runs")
@@ -96,6 +102,22 @@ def _refuse_options(choice: Choice, options: RunOptions) -> None:
     given += ["--max-seconds"] * (options.max_seconds is not None)
     given += ["--fifo-depth"] * (choice.fifo_depths is not None)
     _refuse(given)
+    if options.counting == "paper":
+        raise ArgError(
+            "--counting paper has no effect with --level hardware, where every operator receives "
+            "data, so that it counts as executed does; leave it out"
+        )
+
+
+def _without_tiles(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the record without parameters that have no effect at this level."""
+    found: dict[str, Any] = {name: None for name in _OF_TILES if name in record}
+    for column in ("parameters", "origins"):
+        kept = json.loads(record[column])
+        found[column] = json.dumps(
+            {name: value for name, value in kept.items() if name not in _OF_TILES}, sort_keys=True
+        )
+    return found
 
 
 def _refuse_parameters(case: Case) -> None:
@@ -119,7 +141,7 @@ def _show(case: Case, record: dict[str, Any], result: Result) -> None:
     )
     show(
         f"machine {record['machine']} (hardware level)",
-        f"{settings_text(case)}\n",
+        f"{settings_text(case, without=_OF_TILES)}\n",
         stepsim.report.run_table(record, case.source.text),
         "",
         f"{run.reads:,} reads and {run.writes:,} writes of "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import stepsim.trace_io
+from stepsim.cli.experts import experts_of_rows, noted_experts
 from stepsim.cli.options import Layer, Step, check_counts
 from stepsim.errors import ArgError
 from stepsim.workloads import Data
@@ -183,7 +184,7 @@ def read_traces(
     facts: dict[str, Any] = {}
     if tokens is not None:
         table = tokens.read(shape, model)
-        facts["routing"] = None if table is None else _routing_facts(table)
+        facts["routing"] = None if table is None else _routing_facts(table, shape, tokens)
     if requests is not None:
         served = requests.read()
         facts["kv_lengths"] = None if served is None else _request_facts(served)
@@ -231,8 +232,10 @@ def _columns(
     return found
 
 
-def _routing_facts(routing: RoutingTable) -> dict[str, Any]:
-    found = stepsim.trace_io.routing_statistics(routing, int(routing.experts.max()) + 1)
+def _routing_facts(
+    routing: RoutingTable, shape: tuple[int, int] | None, source: TokenSource
+) -> dict[str, Any]:
+    found = stepsim.trace_io.routing_statistics(routing, _experts(routing, shape, source.routing))
     return {
         "source": routing.source,
         "first_token": routing.first_token,
@@ -240,6 +243,18 @@ def _routing_facts(routing: RoutingTable) -> dict[str, Any]:
         "k": found.k,
         "imbalance": found.imbalance,
     }
+
+
+def _experts(routing: RoutingTable, shape: tuple[int, int] | None, file: Path | None) -> int:
+    """The experts over which the mean load is taken, as in `stepsim trace info`."""
+    if shape is not None:
+        return shape[0]
+    least = int(routing.experts.max()) + 1
+    noted = None if file is None else noted_experts(file)
+    if noted is not None and noted >= least:
+        return noted
+    named = () if routing.model is None else (routing.model,)
+    return experts_of_rows(named, least) or least
 
 
 def _request_facts(requests: Requests) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import stepsim.graph
 import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Config, Counting, Json
-from stepsim.cli.runs.execution import nested
+from stepsim.cli.runs.execution import left_out_text, nested
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 
@@ -131,7 +131,7 @@ def _formulas(case: Case) -> dict[str, str]:
 
 def _numbers(case: Case, choice: Choice, traces: Traces) -> dict[str, Any] | None:
     """The totals for the traces; None if a trace is missing or a size is known only in a run."""
-    if traces.data.missing(choice.workload.inputs):
+    if traces.data.missing(choice.workload.needed(choice.given)):
         return None
     counted = case.counted(traces.data)
     return None if counted is None else asdict(counted)
@@ -171,6 +171,8 @@ def _show(
             shown = "unknown" if number is None else f"{number:,}"
             table.add_row(name, rich.text.Text(formulas.get(name, "")), shown)
     show(table)
+    if left_out := left_out_text(case):
+        show("", left_out)
 
 
 def _folded_operators(program: Program) -> rich.table.Table:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import ClassVar, Final
 
-from typer.core import TyperCommand
+from stepsim.cli.panels import PanelCommand
 
 _PANELS: Final = {
     "Workload": ("config",),
@@ -19,14 +19,8 @@ _PANELS: Final = {
 }  # fmt: skip
 """Options by panel, in the order of the help; parameters of workloads are in the first panel."""
 
-_ORDER: Final = {
-    name: (panel, place)
-    for panel, names in _PANELS.items()
-    for place, name in enumerate(names, start=1)
-}
 
-
-class WorkloadCommand(TyperCommand):
+class WorkloadCommand(PanelCommand):
     """A command with the parameters of a workload and the options that all workloads share.
 
     Attributes
@@ -34,19 +28,11 @@ class WorkloadCommand(TyperCommand):
     own : names of the parameters.
     """
 
+    panels: ClassVar = _PANELS
     own: frozenset[str] = frozenset()
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        def place(option: Any) -> tuple[str, int]:
-            name = option.name
-            return ("Workload", 0) if name in self.own else _ORDER.get(name, ("Run", 0))
-
-        panels = list(_PANELS)
-        found: list[Any] = sorted(
-            super().get_params(ctx), key=lambda one: (panels.index(place(one)[0]), place(one)[1])
-        )
-        for option in found:
-            option.rich_help_panel = place(option)[0]
-            if option.name == "help":
-                option.metavar = ""
-        return found
+    def place(self, name: str) -> tuple[str, int]:
+        if name in self.own:
+            return "Workload", 0
+        known = any(name in names for names in self.panels.values())
+        return super().place(name) if known else ("Run", 0)

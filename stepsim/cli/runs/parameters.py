@@ -75,23 +75,24 @@ def _option(field: Field) -> Any:
     param = field.param
     first = param.help.partition(" ")[0]
     # Names and values, as gpt2-medium, are written as they are typed.
-    is_word = first.isalpha() and first not in field.kind.metavar.split("|")
+    is_word = first.replace("-", "").isalpha() and first not in field.kind.metavar.split("|")
     text = param.help[:1].upper() + param.help[1:] if is_word else param.help
     unit = f", in {param.unit}" if "/" in param.unit else ""
     default = field.default_text(option_name)
+    if field.kind.is_flag:
+        default = {"True": "on", "False": "off"}.get(default, default)
     if default and not field.required:
         default = f"default: {default}"
-    shown = ". ".join(
-        filter(None, (f"{text}{unit}" if text else "", f"({default})" if default else ""))
-    )
-    if field.kind.is_flag:
-        return typer.Option(f"{field.option}/--no-{field.option[2:]}", metavar="", help=shown)
-    metavar = field.kind.metavar
+    metavar, names = field.kind.metavar, ""
     if param.unit == "bytes" and metavar == "N":
         metavar = "BYTES"
     if len(metavar) > _WIDEST:
         # The column of metavars leaves the others no room.
-        metavar, shown = "NAME", f"{shown} One of {metavar.replace('|', ', ')}."
+        metavar, names = "NAME", f"One of {metavar.replace('|', ', ')}"
+    parts = (f"{text}{unit}" if text else "", names, f"({default})" if default else "")
+    shown = ". ".join(filter(None, parts))
+    if field.kind.is_flag:
+        return typer.Option(f"{field.option}/--no-{field.option[2:]}", metavar="", help=shown)
     return typer.Option(field.option, metavar=metavar, help=shown)
 
 

@@ -83,6 +83,7 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
             case.bound(traces.data),
             limits=stepsim.simulation.Limits(**limits),
             path=options.path,
+            progress=heartbeat.progress,
         )
         document = {"machine": machine_text(case), **found.to_dict()}
         if options.path:

@@ -65,18 +65,23 @@ class Choice:
 
         Raises
         ------
-        ArgError : a ``required`` trace is not given.
+        ArgError : a ``required`` trace is not given, or one is given that has no effect.
         TraceError : a trace cannot be read.
         """
         with self.source.user_code():
             shape = self.workload.routing_shape(self.given)
+            needed = self.workload.needed(self.given)
+            unneeded = self.workload.unneeded(self.given)
         model = str(self.given["model"]) if "model" in self.given else None
         read = read_traces(shape, model, self.tokens, self.requests)
         with self.source.user_code():
             traces = replace(read, data=self.workload.implied(self.given, read.data))
-        missing = traces.data.missing(self.workload.inputs)
+        for one, why in unneeded.items():
+            if getattr(read.data, one.name) is not None:
+                raise ArgError(f"{option_name(one.name)}: {why}")
+        missing = traces.data.missing(needed)
         if required and missing:
-            names = " and ".join(f"--{one.name.replace('_', '-')}" for one in missing)
+            names = " and ".join(option_name(one.name) for one in missing)
             how = "; `stepsim trace synth` makes a routing trace" if ROUTING in missing else ""
             raise ArgError(
                 f"{names}: missing; workload {self.source.text} needs a trace in a file{how}"

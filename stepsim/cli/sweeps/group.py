@@ -6,17 +6,36 @@ from typing import ClassVar
 
 import typer
 
-from stepsim.cli.commands import CommandGroup
+from stepsim.cli.commands import CommandGroup, Place
 
 
 class _SweepGroup(CommandGroup):
     places: ClassVar = {
-        "Run": {"run": "sweeps.run:run", "tune": "sweeps.tune:tune"},
+        "Run": {
+            "run": Place(
+                "sweeps.run:run", "Run every design point of a specification on every trace."
+            ),
+            "tune": Place(
+                "sweeps.tune:tune",
+                "Search the design space of a specification for the Pareto-optimal designs.",
+            ),
+        },
         "Read": {
-            "pareto": "sweeps.pareto:pareto",
-            "best": "sweeps.best:best",
-            "compare": "sweeps.compare:compare",
-            "query": "sweeps.query:query",
+            "pareto": Place(
+                "sweeps.pareto:pareto", "Show the Pareto-optimal design points of a sweep."
+            ),
+            "best": Place(
+                "sweeps.best:best",
+                "Show the best design of a sweep for all runs, and per layer or any other columns.",
+            ),
+            "compare": Place(
+                "sweeps.compare:compare",
+                "Compare two sweeps run by run: new failures first, then regressions.",
+            ),
+            "query": Place(
+                "sweeps.query:query",
+                "Query the tables runs, failures and units of a sweep with DuckDB.",
+            ),
         },
     }
 

@@ -15,6 +15,7 @@ from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED, SIGNAL
 from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Address, Backend, Jobs, Json
+from stepsim.cli.panels import in_panels
 from stepsim.cli.sweeps.notes import failures_query
 from stepsim.errors import ArgError
 
@@ -23,10 +24,21 @@ if TYPE_CHECKING:
 
 _SHOWN_FAILURES = 5
 
+_PANELS = {
+    "Output": ("out", "json", "help"),
+    "Run": ("dry_run", "resume", "jobs"),
+    "Advanced": ("backend", "address"),
+}
+"""Options by panel, in the order of the help."""
 
+
+@in_panels(_PANELS)
 def run(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the sweep.")],
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the results; required without --dry-run."),
+    ] = None,
     jobs: Jobs = 1,
     backend: Backend = "local",
     address: Address = None,

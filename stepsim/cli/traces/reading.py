@@ -11,7 +11,7 @@ import typer
 
 import stepsim.data
 import stepsim.trace_io
-import stepsim.workloads
+from stepsim.cli.experts import experts_of_rows, noted_experts
 from stepsim.cli.options import Layer, OptionalModel, Step
 from stepsim.cli.traces.importing import (
     Column,
@@ -81,8 +81,7 @@ class TraceReading:
     def known_experts(self) -> int | None:
         """Experts of the model: as given, or as the file states."""
         experts, _ = router_of(self.model, self.experts, self.k)
-        noted = stepsim.trace_io.read_origin(self.file).get("experts")
-        return noted if experts is None and isinstance(noted, int) and noted > 0 else experts
+        return noted_experts(self.file) if experts is None else experts
 
     def tables(self) -> list[RoutingTable] | None:
         """The tables of a short trace; None if it is long or has to be imported."""
@@ -152,9 +151,4 @@ def _with_idle_experts(summary: RoutingSummary) -> RoutingSummary:
 
 
 def _experts_of_rows(summary: RoutingSummary) -> int | None:
-    if len(summary.models) != 1:
-        return None
-    model = stepsim.workloads.MODELS.get(summary.models[0])
-    if model is None or model.experts is None or model.experts.count < summary.experts:
-        return None
-    return model.experts.count
+    return experts_of_rows(summary.models, summary.experts)
