@@ -108,24 +108,15 @@ def _is_count(value: object) -> bool:
     return is_whole(value) and isinstance(value, int) and value >= 0
 
 
-def _is_counts(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_count, value.values()))
+def _each(holds: Callable[[Any], Any]) -> Callable[[object], bool]:
+    """Whether a value is a mapping of values that pass a check."""
+    return lambda value: isinstance(value, dict) and all(map(holds, value.values()))
 
 
-def _is_depths(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        depth is None or (_is_count(depth) and depth) for depth in value.values()
-    )
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value.values()))
-
-
-def _is_stalls(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        _is_counts(one) and one.get(LANES) for one in value.values()
-    )
+_is_counts = _each(_is_count)
+_is_texts = _each(_is_text)
+_is_depths = _each(lambda depth: depth is None or (_is_count(depth) and depth))
+_is_stalls = _each(lambda one: _is_counts(one) and one.get(LANES))
 
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {

@@ -79,7 +79,8 @@ class Cycles:
             metric.
         atol : amount by which it may differ: a number of cycles, or a mapping by metric. The larger
             one of both counts.
-        metrics : metrics to compare, among cycles, offchip_bytes, onchip_bytes and flops.
+        metrics : metrics to compare, among cycles, offchip_bytes, onchip_bytes and flops. By
+            default all of them, where on-chip bytes that are not known are noted instead.
         allow_less : a run that needs less of something than the baseline, beyond the tolerance,
             passes with a note. Otherwise it fails, so that the improvement is recorded and cannot
             be lost again unseen.
@@ -92,8 +93,9 @@ class Cycles:
         Raises
         ------
         CyclesCheckFailed : the run ended in a deadlock, with a failed unit or at a limit; it has no
-            baseline; or a metric is beyond its tolerance. The message has the differences, which
-            of program, machine and timing model changed, and the stalls that explain it.
+            baseline; a metric that was asked for is not known; or one is beyond its tolerance. The
+            message has the differences, which of program, machine and timing model changed, and the
+            stalls that explain it.
         ArgError : an argument is wrong, or two checks of a test have one name.
         BaselineError : the file of baselines is damaged.
         """
@@ -114,6 +116,7 @@ class Cycles:
             )
         entry = measured(program, result, bindings)
         self._record(label, entry)
+        self._must_know(title, entry, metrics, tolerances)
         if not self._updating:
             self._hold(title, label, entry, tolerances, allow_less)
         return result
@@ -132,6 +135,29 @@ class Cycles:
                 f"cycles.check: this test has two checks named '{label}' of different runs; pass "
                 "name= to distinguish them"
             )
+
+    def _must_know(
+        self, title: str, entry: Entry, metrics: object, tolerances: Mapping[str, Tolerance]
+    ) -> None:
+        """Refuse to check a metric that is not known, or note it where nobody asked for it.
+
+        Two runs without a number are not two equal runs.
+        """
+        __tracebackhide__ = True
+        unknown = [name for name in tolerances if entry.metric(name) is None]
+        if not unknown:
+            return
+        text = (
+            f"{' and '.join(unknown)} not known, since the program has sizes that only a run "
+            "decides"
+        )
+        if metrics is not METRICS:
+            others = [name for name in tolerances if name not in unknown]
+            raise CyclesCheckFailed(
+                f"{title}: {text}, so that no baseline can hold; leave it out of metrics"
+                + (f", as in metrics={others}" if others else "")
+            )
+        self._notes.append(f"{self._test}: {title}: {text}, and not checked")
 
     def _hold(
         self,

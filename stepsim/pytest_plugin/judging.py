@@ -23,7 +23,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A check beside its baseline.
+    """A check and its baseline.
 
     Attributes
     ----------

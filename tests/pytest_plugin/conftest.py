@@ -34,7 +34,7 @@ class Project:
     def write(self, body: str, name: str = "test_layer") -> None:
         head = (
             "import pytest\nimport stepsim as st\n"
-            "from tests.pytest_plugin.programs import linear\n\n"
+            "from tests.pytest_plugin.programs import cached, linear, undecided\n\n"
         )
         self.pytester.makepyfile(**{name: head + body})
 

@@ -21,3 +21,26 @@ def stuck() -> st.Program:
         total = x.reshape(8, pad=0).accum(st.fn.add, rank=1)
         st.linear_store(st.map(st.fn.add, x, total.expand(8)), "y")
     return program
+
+
+def undecided() -> st.Program:
+    """Tiles of requests whose lengths arrive in an order that only a run decides."""
+    with st.Program("undecided", compute_bw=64) as program:
+        lengths, source = st.eager_merge([st.metadata([1, 2]), st.metadata([2, 1])])
+        source.consume()
+        index = st.metadata([0, 1, 2, 3])
+        lengths = lengths.assume_shape(4)
+        addresses = index.flat_map(st.fn.cache_read_addresses(2), lengths)
+        keys = st.random_load(addresses, st.spec(8, 4), tile=(1, 4))
+        keys.accum(st.fn.pack_rows, 1).map(st.fn.exp).consume()
+    return program
+
+
+def cached() -> st.Program:
+    """Tiles of requests whose lengths are constants."""
+    with st.Program("cached", compute_bw=64) as program:
+        index, lengths = st.metadata([0, 1]), st.metadata([2, 3])
+        addresses = index.flat_map(st.fn.cache_read_addresses(4), lengths)
+        keys = st.random_load(addresses, st.spec(8, 4), tile=(1, 4))
+        keys.accum(st.fn.pack_rows, 1).map(st.fn.exp).consume()
+    return program

@@ -151,15 +151,15 @@ def test_another_timing_model_is_told_apart_from_another_program(project: Projec
     project.edit(r'"model_version": \d+', f'"model_version": {st.MODEL_VERSION - 1}')
     done = project.run()
     assert done.ret == 0
-    done.stdout.fnmatch_lines([f"*'linear' is of MODEL_VERSION 1 and still holds with {2}"])
+    done.stdout.fnmatch_lines([f"*'linear' is of MODEL_VERSION 2 and still holds with {3}"])
     project.edit(r'"cycles": 896', '"cycles": 890')
     text = failure(project.run())
-    assert "timing model: MODEL_VERSION 1 -> 2" in text
+    assert "timing model: MODEL_VERSION 2 -> 3" in text
     assert "the same as in the baseline: program," in text
     assert "to separate the two" not in text
     project.write(CHECK.format("linear(compute=512)"))
     text = failure(project.run())
-    assert "timing model: MODEL_VERSION 1 -> 2" in text
+    assert "timing model: MODEL_VERSION 2 -> 3" in text
     assert "program: " in text
     assert "to separate the two, check the old program out" in text
 
@@ -269,3 +269,28 @@ def test_wrong_arguments(guard: Cycles, wrong: dict[str, object], message: str) 
 def test_only_programs_are_checked(guard: Cycles) -> None:
     with pytest.raises(ArgError, match=r"cycles\.check"):
         guard.check("linear")  # type: ignore[arg-type]
+
+
+def test_onchip_bytes_of_constant_lengths_are_known(project: Project) -> None:
+    project.write(CHECK.format("cached()"))
+    project.update()
+    assert project.baselines()["test_layer"]["cached"]["onchip_bytes"] == 40
+
+
+def test_two_unknown_numbers_are_not_equal(project: Project) -> None:
+    project.write(CHECK.format("undecided()"))
+    project.update()
+    assert project.baselines()["test_layer"]["undecided"]["onchip_bytes"] is None
+    done = project.run()
+    assert done.ret == 0
+    told = " ".join(done.stdout.str().split())
+    assert (
+        "test_layer: undecided on sda-1024: onchip_bytes not known, since the program has sizes "
+        "that only a run decides, and not checked"
+    ) in told
+    project.write(CHECK.format("undecided(), metrics=['cycles', 'onchip_bytes']"))
+    text = failure(project.run())
+    assert "so that no baseline can hold; leave it out of metrics, as in metrics=['cycles']" in text
+    project.write(CHECK.format("undecided(), metrics=['cycles', 'flops']"))
+    done = project.run()
+    assert (done.ret, "not known" in done.stdout.str()) == (0, False)
