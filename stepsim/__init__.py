@@ -9,21 +9,12 @@ is free.
 
 from __future__ import annotations
 
-import importlib
 import sys
-from typing import Any
 
 from stepsim._version import MODEL_VERSION as MODEL_VERSION, __version__ as __version__
 from stepsim.deferred import door
 
-_offered, __dir__, __all__ = door(__name__, __file__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__ or name.startswith("_"):
-        return _offered(name)
-    hint = importlib.import_module("stepsim.other_names").hint(name, __dir__())
-    raise AttributeError(f"module 'stepsim' has no attribute {name!r}{hint}")
+__getattr__, __dir__, __all__ = door(__name__, __file__)
 
 
 class _MovedRooms:

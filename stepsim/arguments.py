@@ -10,12 +10,12 @@ from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar, cast
 
 from stepsim.errors import ArgError
+from stepsim.shown import shown as shown
+from stepsim.typed import is_number as is_number
 
 AUTO_DEPTH = "auto"
 """Given in place of a FIFO depth: a depth for each FIFO, with the fewest bytes in total."""
 
-_PRINTED_BITS = 256
-_PRINTED_LETTERS = 200
 _LARGEST = 3.4028235e38
 
 
@@ -120,18 +120,6 @@ def is_whole(value: object) -> bool:
     return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 
-def is_number(value: object) -> bool:
-    """Whether it is an int or float, also of numpy, but not a bool or an int too large for a
-    float."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    try:
-        float(value)
-    except OverflowError:
-        return False
-    return True
-
-
 def is_depth_plan(value: object) -> bool:
     """Whether the value of a FIFO depth is a text that asks for one depth per FIFO, or a file."""
     return isinstance(value, str) and (
@@ -181,11 +169,3 @@ def label_of(what: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ArgError(f"{what} must be a string or None, found {shown(value)}")
     return None if value is None else text_of(what, value)
-
-
-def shown(value: object) -> str:
-    """``repr`` for a message; values too long to print are given by their size."""
-    if isinstance(value, int) and value.bit_length() > _PRINTED_BITS:
-        return f"a number of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= _PRINTED_LETTERS else f"{text[:_PRINTED_LETTERS]}..."

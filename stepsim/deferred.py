@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -51,8 +50,8 @@ class _Deferred(ModuleType):
 def deferred(name: str) -> Any:
     """A placeholder for a module that is slow to import, or that may not be installed.
 
-    Its attributes are those of the module, and the modules inside it. For type checking, the module
-    itself is imported under ``TYPE_CHECKING``.
+    Its attributes are those of the module, and the modules inside it. For type checking, a module
+    with types is itself imported under ``TYPE_CHECKING``; one without is annotated as ``Any``.
     """
     return _Deferred(name)
 
@@ -93,7 +92,10 @@ def door(
     equal that of a module. Names below the line ``# for other rooms`` can be imported like the
     others, but users do not see them: ``dir()`` and ``__all__`` leave them out.
     """
-    stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
+    # The loader reads packages in zip files too, but leaves line ends as they are.
+    spec: Any = sys.modules[package].__spec__
+    data: bytes = spec.loader.get_data(f"{file.rpartition('.')[0]}.pyi")
+    stub = data.decode().replace("\r\n", "\n")
     public, _, internal = stub.partition("# isort: split\n# for other rooms\n")
     homes = _listed(public)
     offers = sorted(homes)
@@ -101,10 +103,10 @@ def door(
 
     def lookup(name: str) -> Any:
         if name not in homes:
-            nearest = import_module("stepsim.errors").did_you_mean(name, offers)
-            raise AttributeError(
-                f"module {package!r} has no attribute {name!r}{nearest.removesuffix('.')}"
-            )
+            hint = ""
+            if not name.startswith("_"):
+                hint = import_module("stepsim.other_names").hint(package, name, offers)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         module, inner = homes[name]
         if module == package:
             value: Any = import_module(f"{package}.{inner}")
@@ -120,7 +122,7 @@ def _listed(stub: str) -> dict[str, tuple[str, str]]:
     """The offered names of ``from module import name as offered``, with module and name."""
     homes = {}
     for statement in ("\n" + stub).split("\nfrom ")[1:]:
-        module, _, names = statement.partition(" import ")
+        module, _, names = statement.partition("\n\n")[0].partition(" import ")
         for pair in names.strip("() \n").split(","):
             name, _, offered = pair.partition(" as ")
             if offered:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 
 from stepsim.errors import ArgError, DTypeError, did_you_mean
+from stepsim.shown import shown
 
 
 class DType(enum.Enum):
     """Scalar types: name, bits of an element, whether functions compute with it, other names.
 
     Types narrower than a byte are packed: two elements of 4 bits are one byte, and the bytes of a
-    tile are rounded up. Scales that a quantized format keeps beside its elements are not counted.
+    tile are rounded up. The scales of a quantized format are not counted.
     """
 
     f32 = ("f32", 32, True, "fp32", "float32", "float")
@@ -43,13 +44,13 @@ class DType(enum.Enum):
         ArgError
             No such type.
         """
-        found = value if isinstance(value, DType) else _BY_NAME.get(str(value))
+        found = value if isinstance(value, DType) else _BY_NAME.get(shown(value, str))
         if found is None or not found.is_arithmetic:
             usual = [name for name, d in _BY_NAME.items() if d.is_arithmetic]
             known = ", ".join(d.text for d in DType if d.is_arithmetic)
-            near = did_you_mean(str(value), usual) if found is None else "."
+            near = did_you_mean(shown(value, str), usual) if found is None else "."
             hint = "" if near == "." else near
-            raise ArgError(f"expected one of {known}, found '{value}'{hint}")
+            raise ArgError(f"expected one of {known}, found '{shown(value, str)}'{hint}")
         return found
 
     @property
@@ -84,7 +85,7 @@ def dtype_of(value: DType | str) -> DType:
         near = did_you_mean(value, usual) if isinstance(value, str) else "."
         hint = ";" if near == "." else near
         known = ", ".join(str(d) for d in DType)
-        raise DTypeError(f"unknown scalar type {value!r}{hint} use one of {known}")
+        raise DTypeError(f"unknown scalar type {shown(value)}{hint} use one of {known}")
     return _BY_NAME[value]
 
 
