@@ -21,7 +21,7 @@ from tests.fuzz.laws import check_export, check_oracle, check_result, check_same
 from tests.fuzz.programs import Grown, grow
 from tests.fuzz.script import Refused, Script
 
-__all__ = ["one"]
+__all__ = ["grown_program", "one"]
 
 _STEPS = 20_000
 _ORACLE_STEPS = 3_000
@@ -32,7 +32,7 @@ def one(rng: random.Random) -> str:
     script = Script(rng, dirt=rng.choice([0.0, 0.0, 0.05, 0.2]))
     grown = Grown(script)
     try:
-        program = _build(grown)
+        program = grown_program(grown)
         if script.dirt:
             _use(grown, program)
         else:
@@ -42,7 +42,8 @@ def one(rng: random.Random) -> str:
     return "accepted"
 
 
-def _build(g: Grown) -> Any:
+def grown_program(g: Grown) -> Any:
+    """A program that is complete, as far as what is refused on the way lets it be."""
     options: dict[str, Any] = {"compute_bw": g.rng.choice([4, 1024, None])}
     if g.rng.random() < 0.3:
         options |= {"par_dispatch": g.small(), "fifo_depth": g.rng.choice([2, 1, None, 64])}

@@ -27,7 +27,7 @@ _SECONDS = 5
 def _graphs() -> tuple[Path, ...]:
     """Folders of graphs of many families, one of them cyclic."""
     with st.Program("families", compute_bw=8) as families:
-        x = st.linear_load(st.spec(64, 64), (16, 16)).flatten(0, 1)
+        x = st.linear_load(st.spec(64, 64, dtype="f32"), (16, 16)).flatten(0, 1)
         left, right = st.partition(x, st.selector(_FLAGS))
         merged, which = st.eager_merge([left.map(st.fn.silu), right])
         which.consume()
@@ -35,15 +35,15 @@ def _graphs() -> tuple[Path, ...]:
         packed.unsqueeze(0).bufferize(1).streamify(repeat=3).flatten(0, 1).consume()
         index = st.metadata([0, 1, 2])
         reads = index.flat_map(st.fn.cache_read_addresses(4), st.metadata([1, 2, 3]))
-        st.linear_store(st.random_load(reads, st.spec(64, 16), (4, 16)).flatten(0, 1))
+        st.linear_store(st.random_load(reads, st.spec(64, 16, dtype="f32"), (4, 16)).flatten(0, 1))
     with st.Program("cyclic", compute_bw=1) as cyclic:
         token = st.Tile.of("u64", 1, 1)
         turns = cyclic.dim("turns")
         loop = st.feedback(token, [turns])
-        data, which = st.eager_merge([loop, st.metadata(np.arange(4))])
+        data, which = st.eager_merge([loop, st.metadata(np.arange(4)[None]).flatten(0, 1)])
         which.consume()
-        again, done = st.partition(data, st.selector(np.eye(2, dtype=int)[[0, 1, 0, 1]]
-                                                     ).assume_shape(turns + 4))  # fmt: skip
+        turn = st.selector(np.eye(2, dtype=int)[[[0, 1, 0, 1]]]).flatten(0, 1)
+        again, done = st.partition(data, turn.assume_shape(turns + 4))
         done.consume()
         cyclic.assume_equal(again.shape[0], turns)
         loop.connect(again)

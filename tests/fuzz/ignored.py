@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 import stepsim as st
+from stepsim.graph import wire
 from tests.fuzz.driver import note
 from tests.fuzz.programs import Grown, grow
 from tests.fuzz.script import Refused, Script
-from tests.fuzz.workloads import PARAMETERS, TINY, WIDE
+from tests.fuzz.workloads import PARAMETERS, TINY, WIDE, with_effect
 
-__all__ = ["built_of", "changed", "few_requests", "one"]
+__all__ = ["built_of", "changed", "few_requests", "one", "run_of"]
 
 _STEPS = 3_000
 
@@ -50,6 +51,7 @@ _WITHOUT_EFFECT: Mapping[tuple[str, str], str] = {
     ("attention", "block"): "a region alone gets all blocks",
     ("attention", "micro_batches"): "a block that holds all restarts nowhere",
     ("attention", "regions"): "regions without requests are not built",
+    ("decoder", "weight_loads"): "there is never more than one for each tile",
 }
 """Parameters of workloads that change nothing for some values of the others, and why."""
 
@@ -196,10 +198,10 @@ def _case(rng: random.Random) -> str:
     name = rng.choice(sorted(PARAMETERS))
     known = {key: _CHOICES.get((name, key), values) for key, values in PARAMETERS[name].items()}
     known.pop("variant", None)  # it only gives values that are not given
-    given = {key: rng.choice(values) for key, values in known.items()}
+    given = with_effect(name, {key: rng.choice(values) for key, values in known.items()})
     if name != "swiglu":
         given["model"] = TINY
-    which = rng.choice(sorted(known))
+    which = rng.choice([key for key in given if key in known])
     other = given | {which: rng.choice(known[which])}
     if other[which] == given[which]:
         return "refused"
@@ -229,3 +231,13 @@ def built_of(name: str, given: Mapping[str, Any], data: st.workloads.Data) -> An
     built = st.simulation.make_case(name, data, **given).built
     bindings = [np.asarray(one).tolist() for one in built.bindings(data).values()]
     return built.program.fingerprint(), bindings
+
+
+def run_of(name: str, given: Mapping[str, Any], data: st.workloads.Data) -> Any:
+    """What the program of a case has and does, without settings that none of its operators uses."""
+    case = st.simulation.make_case(name, data, **given)
+    program, result = case.built.program, case.result(data)
+    tensors = [str(op.tensor) for op in program.operators if hasattr(op, "tensor")]
+    settings = [str(one.params) for one in wire(program, case.bound(data)).units]
+    tables = result.units.to_pydict(), result.fifos.to_pydict()
+    return str(program), tensors, settings, case.measures(result, data), tables

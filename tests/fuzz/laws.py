@@ -34,7 +34,7 @@ _COUNTS = (
 
 def check_result(result: st.Result) -> None:
     """Counts are counts, times add up, the tables and texts can be made."""
-    assert result.status in ("ok", "deadlock", "failed", "limit"), result.status
+    assert result.status in ("ok", "deadlock", "failed", "limit", "infeasible"), result.status
     assert (result.diagnosis is None) == (result.status == "ok"), f"diagnosis of {result.status}"
     for name in _COUNTS:
         value = getattr(result, name)

@@ -14,7 +14,7 @@ from pathlib import Path
 from stepsim.errors import StepSimError
 from tests.fuzz.driver import note
 
-__all__ = ["new_path", "outcome", "scratch"]
+__all__ = ["bounded", "new_path", "outcome", "scratch"]
 
 _ROOM = 1 << 30
 """Bytes of address space that a reading may take on top of what the process has."""
@@ -49,7 +49,7 @@ def outcome(
     """
     note(f"{what}: {content!r}")
     try:
-        with _bounded(seconds):
+        with bounded(seconds):
             read()
     except StepSimError as error:
         text = str(error)
@@ -65,7 +65,7 @@ def outcome(
 
 
 @contextmanager
-def _bounded(seconds: float) -> Iterator[None]:
+def bounded(seconds: float) -> Iterator[None]:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _ROOM, hard))

@@ -12,7 +12,7 @@ import sys
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.fuzz import json_files, sweep_parts, traces, yaml_files
+from tests.fuzz import json_files, plans, sweep_parts, traces, yaml_files
 from tests.property_profile import repeatable
 
 pytestmark = pytest.mark.skipif(
@@ -26,6 +26,12 @@ SEEDS = st.integers(0, 2**63 - 1)
 @given(SEEDS)
 def test_damaged_yaml(seed: int) -> None:
     yaml_files.one(random.Random(seed))
+
+
+@repeatable(12)
+@given(SEEDS)
+def test_damaged_plans(seed: int) -> None:
+    plans.one(random.Random(seed))
 
 
 @repeatable(60)

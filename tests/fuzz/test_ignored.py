@@ -11,7 +11,7 @@ import pytest
 import stepsim as st
 from tests.fuzz import ignored, programs
 from tests.fuzz.driver import campaign
-from tests.fuzz.workloads import PARAMETERS, TINY
+from tests.fuzz.workloads import PARAMETERS, TINY, with_effect
 
 BASES: dict[str, dict[str, Any]] = {
     "moe": {"model": TINY, "tile": "dynamic"},
@@ -26,17 +26,31 @@ BASES: dict[str, dict[str, Any]] = {
         "weight_dtype": "f16",
     },
 }
+PARTS = (
+    None, "qkv", "attention", "output", "experts", "qkv+attention", "norms+qkv", "router+experts",
+    "norms+qkv+rotary+attention+output+residuals",
+)  # fmt: skip
 MORE = {
     "moe_bw": [512], "attention_bw": [512], "qkv_bw": [512], "max_length": [4096],
     "activation_dtype": ["f16"], "kv_dtype": ["i8"], "micro_batches": [(4, 6)],
+    "parts": ["attention+experts"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "which"), [(name, which) for name in BASES for which in PARAMETERS[name]]
-)
-def test_every_parameter_counts(name: str, which: str) -> None:
+CASES = [
+    (name, which, parts)
+    for name in BASES
+    for which in PARAMETERS[name]
+    for parts in (PARTS if name == "decoder" and which not in ("variant", "parts") else (None,))
+]
+
+
+@pytest.mark.parametrize(("name", "which", "parts"), CASES)
+def test_every_parameter_counts(name: str, which: str, parts: str | None) -> None:
+    """In a program of some parts of a decoder it counts as well, or it is refused."""
     data, base = ignored.few_requests(), BASES[name]
+    if parts is not None:
+        base = with_effect(name, base | {"parts": parts}) | {"model": TINY}
     if which == "variant":  # it gives values of models that were published
         base = {"model": "qwen3-30b-a3b", "tile": 8}
         given = st.workloads.Decoder.of(**base, strategy="dynamic").values()
@@ -44,14 +58,15 @@ def test_every_parameter_counts(name: str, which: str) -> None:
         return
     if which == "strategy":  # only one of them has blocks
         base = {key: value for key, value in base.items() if key != "block"}
-    usual = ignored.built_of(name, base, data)
-    others = []
+    usual = ignored.run_of(name, base, data)
+    refusals = []
     for value in (*PARAMETERS[name][which], *MORE.get(which, ())):
         try:
-            others.append(ignored.built_of(name, base | {which: value}, data))
-        except st.StepSimError:
-            continue
-    assert any(other != usual for other in others)
+            if ignored.run_of(name, base | {which: value}, data) != usual:
+                return
+        except st.StepSimError as error:
+            refusals.append(str(error))
+    assert any(text.startswith(f"{which}: has no effect on {parts}, only") for text in refusals)
 
 
 def test_an_ignored_argument_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

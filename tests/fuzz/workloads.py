@@ -7,6 +7,7 @@ obeys the laws of :mod:`tests.fuzz.laws`.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,7 +18,7 @@ from stepsim.workloads.models import AttentionShape, MoEShape
 from tests.fuzz.laws import check_export, check_result, check_same
 from tests.fuzz.script import Refused, Script
 
-__all__ = ["PARAMETERS", "TINY", "WIDE", "one"]
+__all__ = ["PARAMETERS", "TINY", "WIDE", "one", "with_effect"]
 
 _STEPS = 20_000
 
@@ -130,7 +131,10 @@ PARAMETERS: dict[str, dict[str, list[Any]]] = {
         "strategy": ["interleaved", "dynamic"], "tile_inter": [64, 32],
         "expert_regions": [None, 1, 2], "attention_regions": [2, 1, 4], "kv_tile": [32, 8],
         "max_length": [None, 256], "moe_bw": [1024], "attention_bw": [2048], "qkv_bw": [20480],
-        "fifo_depth": [2, 1], "weight_dtype": [None, "f8e4m3"],
+        "fifo_depth": [2, 1], "attention_fifo_depth": [1, 3], "weight_dtype": [None, "f8e4m3"],
+        "weight_loads": [16, 1, 5], "activation_dtype": [None, "f16"], "kv_dtype": [None, "i8"],
+        "attention": [None, WIDE],
+        "parts": [None, "qkv+attention", ["output", "experts"], "experts", "norms+qkv"],
     },
     "swiglu": {
         "tile": [16, 4], "tile_inter": [16, 32], "batch": [16, 32], "hidden": [16, 8],
@@ -153,11 +157,20 @@ _CLASSES = {
 }
 
 
+def with_effect(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters without those that the others leave without effect."""
+    known = st.workloads.fields_of(_CLASSES[name])
+    return {key: value for key, value in given.items() if not known[key].unused(given)}
+
+
 def _parameters(s: Script, name: str, experts: int, active: int) -> dict[str, Any]:
     rng = s.rng
     known = PARAMETERS[name]
     chosen = [key for key in known if key in _NEEDED[name] or rng.random() < 0.25]
-    given = {key: s.maybe(rng.choice(known[key])) for key in chosen}
+    drawn = {key: rng.choice(known[key]) for key in chosen}
+    if rng.random() >= s.dirt:
+        drawn = with_effect(name, drawn)
+    given = {key: s.maybe(value) for key, value in drawn.items()}
     if name != "swiglu":
         tiny = TINY | {"experts": {"count": experts, "active": active, "inner_dim": 128}}
         given["model"] = s.maybe(tiny) if rng.random() < 0.6 else _model(s)
