@@ -147,6 +147,8 @@ def _run(path: Path, source: str, tests: Sequence[str], seconds: int) -> tuple[b
             import pytest
 
             options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist"]
+            # Otherwise pytest loads the modules of a package with a plugin, before the finder.
+            options.append("--assert=plain")
             code = int(pytest.main([*options, "-m", CHOSEN, *tests], plugins=[_NoShrinking()]))
         finally:
             os._exit(code)
