@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept, as that of an installed package is: without it every process starts later.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-recorded slow test-torch thorough mutants lint warm bench bench-check bench-baseline bench-peers bench-page docs \
+.PHONY: help demo test test-recorded slow test-torch thorough checked lowest mutants lint warm bench bench-check bench-baseline bench-peers bench-page docs \
 	wheel setup clean distclean
 
 help:
@@ -26,6 +26,8 @@ help:
 	@echo 'make slow    the slow tests, and all draws of property tests'
 	@echo 'make test-torch  installs PyTorch for processors and ONNX, and runs the tests that need them'
 	@echo 'make thorough  thousands of new draws of property tests and fuzzers, sweeps in chaos'
+	@echo 'make checked  tests of the engines, with every access of theirs to an array checked'
+	@echo 'make lowest  the numbers of all engines with the oldest versions of libraries'
 	@echo 'make mutants  finds changes of the code that no test detects: ROOM=units, memory, ops or metrics'
 	@echo 'make lint    the checks of make test without the tests'
 	@echo 'make bench   speed of the engine'
@@ -81,13 +83,28 @@ thorough: $(STAMP)
 	$(BIN)/stepsim warmup
 	STEPSIM_DRAWS=new $(PYTEST) -q -n auto -o timeout=0 -m 'hypothesis or fuzz or chaos'
 
+# Every access of the engines to their arrays is compared with the length. Tests of the settings of
+# the compiler expect none.
+checked: export NUMBA_BOUNDSCHECK := 1
+checked: export STEPSIM_DRAWS := all
+checked: $(STAMP)
+	$(BIN)/stepsim warmup
+	$(PYTEST) -q -n 2 --dist loadfile -m 'not torch' \
+		$(addprefix --ignore=tests/kernels/,test_cache_key.py test_entry_point.py test_shipping.py) \
+		tests/kernels tests/parity tests/simulation tests/dram tests/hardware tests/explain
+
+lowest:
+	$(PYTHON) -m venv build/lowest
+	build/lowest/bin/python -m pip install --quiet -r requirements-lowest.lock 'scipy>=1.11'
+	STEPSIM_CACHE_DIR=build/lowest/cache build/lowest/bin/python -m tests.equal_numbers.digest
+
 # Hours for a whole room: every change runs the tests of its room.
 mutants: $(STAMP)
 	@mkdir -p build
 	STEPSIM_DRAWS=all $(BIN)/python -m tests.mutation $(ROOM) --out build/mutants-$(ROOM).txt
 
 warm: $(STAMP)
-	$(BIN)/stepsim warmup
+	$(BIN)/stepsim warmup runs recorded
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,0 +1,1 @@
+"""The same numbers with every compiler, processor and version of a library."""
