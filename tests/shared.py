@@ -20,6 +20,7 @@ __all__ = [
     "FIXTURES",
     "NO_TRACES",
     "RAMULATOR",
+    "REFERENCE_CASES",
     "STREAMTENSOR_CASES",
     "TRACES",
     "needs_data",
@@ -33,6 +34,9 @@ DATA = SHARED / "data"
 
 RAMULATOR = Path(os.environ.get("STEPSIM_RAMULATOR", DATA / "ramulator2"))
 """Recorded runs of Ramulator 2.0: every ``.csv`` with the columns of its grids is replayed."""
+
+REFERENCE_CASES = Path(os.environ.get("STEPSIM_REFERENCE_CASES", DATA / "reference"))
+"""Graph files that the public simulator has timed, with ``cases.csv``: every row is replayed."""
 
 STREAMTENSOR_CASES = Path(os.environ.get("STEPSIM_STREAMTENSOR_CASES", DATA / "streamtensor"))
 """Cases of typed streams and dataflow designs with expected values, found independently."""

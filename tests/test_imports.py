@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -275,6 +276,29 @@ def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.M
         require("duckdb", ArgError, advice="; or wait")
 
 
+def test_the_package_is_imported_from_a_zip_file(tmp_path: Path) -> None:
+    """Rooms read what they offer by the loader of the package, wherever that is."""
+    archive = tmp_path / "packages.zip"
+    with zipfile.ZipFile(archive, "w") as packages:
+        for path in ROOT.rglob("*"):
+            if path.suffix in (".py", ".pyi", ".toml"):
+                packages.write(path, path.relative_to(ROOT.parent))
+    code = """
+import stepsim as st
+with st.Program("copy") as program:
+    st.linear_store(st.linear_load(st.spec(64, 64), tile=(16, 64)), "out")
+print(st.__file__, len(program.operators), len(st.data.datasets()))
+"""
+    environment = os.environ | {"PYTHONPATH": str(archive)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    place, operators, datasets = done.stdout.split()
+    assert place == str(archive / "stepsim" / "__init__.py")
+    assert (operators, int(datasets) > 0) == ("2", True)
+
+
 UNUSED = {
     "importlib.metadata", "llvmlite", "loky", "matplotlib", "numba", "numpy.ma", "pandas", "pooch",
     "psutil", "pyarrow", "pydantic", "requests",
@@ -317,7 +341,7 @@ assert result.to_arrow()["status"].to_pylist() == ["ok"]
 def environment() -> dict[str, str]:
     """Of processes that find a compiled engine and were told nothing about compilers."""
     found = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    command = [sys.executable, "-m", "stepsim", "warmup"]
+    command = [sys.executable, "-m", "stepsim", "warmup", "runs", "recorded"]
     subprocess.run(command, env=found, capture_output=True, check=True)
     return found
 
@@ -331,7 +355,10 @@ def environment() -> dict[str, str]:
          UNUSED | SYMBOLS | {"rich"}),
         (COMMAND, ["inspect", "moe", "--model", "mixtral-8x7b", "--tile", "dynamic"], UNUSED),
         (COMMAND, ["run", "moe", "--help"], UNUSED | SYMBOLS | {"numpy"}),
-        (COMMAND, ["--help"], UNUSED | SYMBOLS | {"numpy", "stepsim.workloads.workload"}),
+        (COMMAND, ["--help"], UNUSED | SYMBOLS | {
+            "numpy", "tempfile", "stepsim.atomic", "stepsim.cli.data", "stepsim.cli.heartbeat",
+            "stepsim.cli.runs.execution", "stepsim.cli.sweeps.group", "stepsim.workloads",
+        }),
         (COMMAND, ["machines"], UNUSED | SYMBOLS | {"numpy"}),
         (SMALL, [], UNUSED | SYMBOLS | {
             "rich", "subprocess", "tempfile", "typer", "zipfile", "stepsim.trace_io.schema",

@@ -84,6 +84,8 @@ def test_data_files_lie_inside_the_package() -> None:
     assert (package / "__init__.pyi").is_file()
     assert (package / "data" / "registry.toml").is_file()
     assert (package / "reproduce" / "published.csv").is_file()
+    assert (package / "results" / "columns.csv").is_file()
+    assert (package / "machine" / "presets.json").is_file()
 
 
 def test_a_wheel_carries_the_files_of_reports(tmp_path: Path) -> None:

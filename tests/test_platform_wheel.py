@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from stepsim.kernels.all_engines import ENGINES
 from stepsim.kernels.build.processors import LEVELS, levels_that_run
 from stepsim.kernels.build.settings import is_jit_disabled
 
@@ -124,9 +125,21 @@ def test_code_of_every_level_runs(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if "/kernels/built/" in name]
         archive.extractall(tmp_path)
-    # Also for recorded runs, for timing their waits anew, and the hardware level.
-    assert len(names) == 5 * len(LEVELS)  # one for each of the entry points
+    assert len(names) == len(LEVELS) * sum(map(len, ENGINES.values()))
     for level in levels_that_run():
         code = "from stepsim.kernels.build import entry_point\n"
         code += f"entry_point.levels_that_run = lambda: ['{level}']\n" + RUN
         assert _run(tmp_path, code) == [f"True True installed {level} []"]
+
+
+def test_code_of_every_level_has_the_same_numbers(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    shutil.copytree(ROOT / "tests", tmp_path / "site" / "tests")  # beside the package installed
+    for level in levels_that_run():
+        code = "import logging, sys\nlogging.basicConfig(level='INFO', stream=sys.stdout)\n"
+        code += "from stepsim.kernels.build import entry_point\n"
+        code += f"entry_point.levels_that_run = lambda: ['{level}']\n"
+        code += "from tests.equal_numbers.digest import GROUPS, differing\n"
+        code += "print(differing(list(GROUPS)))"
+        assert _run(tmp_path / "site", code) == ["[]"]  # and no word of compiling

@@ -102,6 +102,21 @@ def test_the_import_itself_loads_nothing_heavy() -> None:
         (st, "matmul", "module 'stepsim' has no attribute 'matmul'; there is st.fn.matmul"),
         (st, "run_sweep", "no attribute 'run_sweep'; there is st.sweep.run_sweep"),
         (st, "qqqqqq", "module 'stepsim' has no attribute 'qqqqqq'"),
+        (st.explain, "size_fifos", "no attribute 'size_fifos'; there is st.size_fifos"),
+        (st.explain, "fix_deadlock", "; there is st.fix_deadlock"),
+        (st.explain, "DeadlockFix", "; there is st.sizing.DeadlockFix"),
+        (st.explain, "FifoSizes", "; there is st.sizing.FifoSizes"),
+        (st.simulation, "Ensemble", "; there is st.ensembles.Ensemble"),
+        (st.design, "compile_over_traces", "; it is now st.compile, with the routings as traces="),
+        (st.design, "CompiledExperts", "; it is now st.design.Compiled"),
+        (st, "CompiledExperts", "; it is now st.design.Compiled"),
+        (
+            st.design.Compiled(None),
+            "fifo_table",
+            "'Compiled' object has no attribute 'fifo_table'; it is now "
+            "stepsim.reproduce.fifo_table(compiled, group)",
+        ),
+        (st.design.Compiled(None), "cycles", "'NoneType' object has no attribute 'programs'"),
         (st.sweep, "run_sweeps", "no attribute 'run_sweeps'; did you mean 'run_sweep'?"),
     ],
 )
