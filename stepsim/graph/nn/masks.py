@@ -122,9 +122,12 @@ def position_mask(sight: Sight, rows: int, keys: int, blocks: int) -> Function:
 
 
 @cache
-def length_mask(keys: int, blocks: int) -> Function:
-    """Masks scores of keys beyond a length; operands (scores, key block, length)."""
-    return _mask("length_mask", _Held(keys, blocks))
+def length_mask(keys: int, blocks: int, window: int | None = None) -> Function:
+    """Masks scores of keys beyond a length; operands (scores, key block, length).
+
+    With ``window`` also those before the last ``window`` keys.
+    """
+    return _mask("length_mask", _Held(keys, blocks, window))
 
 
 @dataclass(frozen=True)
@@ -151,10 +154,13 @@ class _Held:
 
     keys: int
     blocks: int
+    window: int | None
 
     def __call__(self, scores: Any, block: Any, length: Any) -> Any:
         at = int(block[0, 0]) % self.blocks * self.keys + np.arange(scores.shape[1])
-        return np.where(at < int(length[0, 0]), scores, np.float32(-np.inf))
+        end = int(length[0, 0])
+        seen = (at < end) & (at >= (0 if self.window is None else end - self.window))
+        return np.where(seen, scores, np.float32(-np.inf))
 
 
 def _mask(name: str, values: Any) -> Function:

@@ -28,6 +28,7 @@ def paged_attention(
     *,
     page: int,
     pages: Any = None,
+    window: int | None = None,
     scale: float | None = None,
     compute_bw: int | None = None,
     write_back: bool = False,
@@ -39,7 +40,8 @@ def paged_attention(
     length are masked. Without ``pages`` the requests have equally many pages reserved, one request
     after the other, and read ``ceil(length / page)`` of them, with the addresses of
     ``st.fn.cache_read_addresses`` (STeP paper, section 5.4). With a page table, each request reads
-    that many pages listed in its row, in order.
+    that many pages listed in its row, in order. With a window, pages that lie before it are not
+    read.
 
     Shape
     -----
@@ -52,15 +54,17 @@ def paged_attention(
     lengths : cached keys of each request, from 1, an array of the shape of ``q``.
     page : keys of a page.
     pages : page table, an array of the shape of ``q`` plus one dim, whose entries beyond the
-        pages used by a request are ignored and may be -1; None for reserved pages.
+        pages used by a request, and before its window, are ignored and may be -1; None for
+        reserved pages.
+    window : keys that a query sees, the last ones of its request (sliding window); None for all.
     scale : factor of the scores; None is ``1 / sqrt(d)``.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    For each page of ``t`` keys ``2 m t d + 2 m t e + 8 m t + m e + 8 m``, for each request ``m e``,
-    as in :func:`flash_attention`; masked keys count.
+    For each page that is read, of ``t`` keys, ``2 m t d + 2 m t e + 8 m t + m e + 8 m``, for each
+    request ``m e``, as in :func:`flash_attention`; masked keys count.
 
     Raises
     ------
@@ -95,6 +99,10 @@ def paged_attention(
         f"lengths have shape {list(sizes.shape)}, expected that of q, {list(dims)}",
     )
     used = -(-sizes // page)
+    first = np.zeros_like(used)
+    if window is not None:
+        window = layer.number(TILE_SIDE, "window", window)
+        first = np.maximum(sizes - window, 0) // page
     if pages is None:
         requests = int(np.prod(dims))
         reserved = held // requests
@@ -105,11 +113,12 @@ def paged_attention(
             f"{int(sizes.max())} keys",
             "give every request as many pages, enough for its length, or pass a page table",
         )
-        numbers, _ = block_ranges(layer, np.arange(requests).reshape(dims) * reserved, used)
+        start = np.arange(requests).reshape(dims) * reserved
+        numbers, _ = block_ranges(layer, start + first, used - first)
         position, count = numbers, reserved
     else:
         table = _numbers(layer, "pages", pages, -1)
-        position, numbers = _looked_up(layer, table, used, held)
+        position, numbers = _looked_up(layer, table, first, used, held)
         count = table.shape[-1]
     loaded = [
         random_load(numbers, t, (page, t.shape[1]), label=layer.part(f"load_{role}"))
@@ -117,13 +126,13 @@ def paged_attention(
     ]
     limits = metadata(sizes, label=layer.part("lengths"))
     scores = scores_of(layer, layer.spread("queries", q, numbers), loaded[0], scale)
-    mask = length_mask(page, count)
+    mask = length_mask(page, count, window)
     scores = layer.map("mask", mask, scores, position, layer.spread("limits", limits, numbers))
     return online_attention(layer, scores, loaded[1])
 
 
-def _looked_up(layer: Layer, table: Any, used: Any, held: int) -> tuple[Stream, Stream]:
-    """The positions of used entries in a page table, and the entries.
+def _looked_up(layer: Layer, table: Any, begin: Any, used: Any, held: int) -> tuple[Stream, Stream]:
+    """The positions of used entries in a page table, from ``begin`` on, and the entries.
 
     Both have a ragged inner dim. The positions are ranges; the entries come from two lists, one of
     the last pages of all requests and one of the pages before, put in order by a filter of last
@@ -137,7 +146,7 @@ def _looked_up(layer: Layer, table: Any, used: Any, held: int) -> tuple[Stream, 
         f"{int(used.max())} or more]",
         "the table has a row for each request, with as many pages as the longest needs",
     )
-    taken = np.arange(width) < used[..., None]
+    taken = (np.arange(width) >= begin[..., None]) & (np.arange(width) < used[..., None])
     layer.require(
         bool(((table >= 0) & (table < held))[taken].all()),
         ArgError,
@@ -145,8 +154,8 @@ def _looked_up(layer: Layer, table: Any, used: Any, held: int) -> tuple[Stream, 
         f"{held}",
         "page numbers count from 0; only entries beyond the pages that a request uses may be -1",
     )
-    first = np.arange(used.size).reshape(used.shape) * width
-    position, sizes = block_ranges(layer, first, used)
+    first = np.arange(used.size).reshape(used.shape) * width + begin
+    position, sizes = block_ranges(layer, first, used - begin)
     last = np.arange(width) == used[..., None] - 1
     before = taken & ~last
     if not before.any():

@@ -27,11 +27,15 @@ def page_flops() -> int:
 
 
 def expected(
-    pages: np.ndarray, scale: float | None = None, lengths: np.ndarray = LENGTHS
+    pages: np.ndarray,
+    scale: float | None = None,
+    lengths: np.ndarray = LENGTHS,
+    window: int = 99,
 ) -> np.ndarray:
     found = []
     for request, length in enumerate(lengths):
-        rows = (np.maximum(pages[request], 0)[:, None] * PAGE + np.arange(PAGE)).ravel()[:length]
+        rows = (np.maximum(pages[request], 0)[:, None] * PAGE + np.arange(PAGE)).ravel()
+        rows = rows[max(length - window, 0) : length]
         found.append(
             ref.attention(Q[request : request + 1], K[None, rows], V[None, rows], scale=scale)
         )
@@ -55,6 +59,25 @@ def test_a_page_table() -> None:
         y, 6 * page_flops() + REQUESTS * GROUP * E,
     )  # fmt: skip
     assert p.metrics().off_chip_traffic == 4 * (Q.size + 6 * PAGE * (D + E))
+
+
+@pytest.mark.parametrize(("window", "read"), [(1, 3), (3, 4), (4, 4), (5, 5), (8, 5), (12, 6)])
+@pytest.mark.parametrize("table", [None, TABLE])
+def test_windows_read_the_last_pages_alone(
+    window: int, read: int, table: np.ndarray | None
+) -> None:
+    pages = np.arange(9).reshape(3, 3) if table is None else table
+    if table is not None:  # Pages before the window need no entry.
+        before = np.arange(3) < (np.maximum(LENGTHS - window, 0) // PAGE)[:, None]
+        table = np.where(before, -1, table)
+    y = expected(pages, window=window)
+    p = checked(
+        lambda: st.nn.paged_attention(
+            queries(), K, V, LENGTHS, page=PAGE, pages=table, window=window
+        ),
+        y, read * page_flops() + REQUESTS * GROUP * E,
+    )  # fmt: skip
+    assert p.metrics().off_chip_traffic == 4 * (Q.size + read * PAGE * (D + E))
 
 
 def test_a_page_table_of_one_page_each() -> None:
@@ -101,6 +124,7 @@ def test_requests_of_several_key_heads() -> None:
         ({"pages": TABLE + 5}, "names pages 6 to 13, the cache has 9"),
         ({"pages": TABLE - 2}, "pages must be an array of ints from -1"),
         ({"pages": 3}, r"pages have shape \[\]"),
+        ({"window": 0}, "window must be an int from 1"),
         ({"k": K[:, :3]}, "k must be any number x 8"),
         ({"v": V[:3]}, "v must be 36 x any number"),
     ],
