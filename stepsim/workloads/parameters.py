@@ -14,7 +14,7 @@ from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.typed import typed, typed_but
 from stepsim.workloads.declarations import check_names, default_of
-from stepsim.workloads.values import Kind, kind_of, plain_bytes
+from stepsim.workloads.values import MOST_WHOLE, Kind, kind_of, plain_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,8 @@ class Param:
     ----------
     help : a phrase that describes it, without its unit.
     unit : unit of its values, empty for pure numbers and words.
-    least, most : range of its numbers; whole numbers are from 1 to 2**40 unless it is given.
+    least, most : range of its numbers; whole numbers are from 1 to 2**40 unless it is given, and
+        without ``least`` from 0 if the default is 0, and from -2**40 if it is below.
     machine : dotted key of the machine whose value holds when the parameter is not given.
     replaced : where the machine states that key, its value holds instead of the parameter, which
         may then not be given with another value.
@@ -373,7 +374,7 @@ def fields_of(workload: type) -> Mapping[str, Field]:
     for field in fields(workload):
         where = f"workload {workload.__name__}, parameter {field.name}"
         param, hint = _annotation(hints[field.name], where)
-        kind = kind_of(hint, param.least, param.most, where)
+        kind = kind_of(hint, _least(param, field.default), param.most, where)
         required = field.default is MISSING and field.default_factory is MISSING
         default = None if required else default_of(field, kind, where)
         found[field.name] = Field(field.name, param, kind, default, required)
@@ -381,6 +382,13 @@ def fields_of(workload: type) -> Mapping[str, Field]:
         check_names(one, found, f"workload {workload.__name__}, parameter {name}")
     _fields[workload] = found
     return found
+
+
+def _least(param: Param, default: Any) -> float | None:
+    """The least number that a parameter takes; a default of 0 or less says that as well."""
+    if param.least is None and type(default) is int and default < 1:
+        return 0 if default == 0 else -MOST_WHOLE
+    return param.least
 
 
 def new_name(known: Mapping[str, Field], name: str) -> str | None:

@@ -14,7 +14,7 @@ from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, did_you_mean
 
 _SEPARATORS = "+,"
-_LEAST, _MOST = 1, 1 << 40
+_LEAST, MOST_WHOLE = 1, 1 << 40
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -37,7 +37,7 @@ class Kind:
             self._types = [part for part in self._types if part is not int]
         whole = self.is_whole
         self.least = _LEAST if least is None and whole else least
-        self.most = _MOST if most is None and whole else most
+        self.most = MOST_WHOLE if most is None and whole else most
         self._read_by = next((part for part in self._types if hasattr(part, "parse")), None)
 
     @property

@@ -219,7 +219,7 @@ MISTAKES = {
         RETURN.format("cycles: int = 4"),
         (),
         "f: parameter cycles has the name of a column of results (length of the run); choose "
-        "another name\n",
+        "another name, such as f_cycles\n",
     ),
     "no type": (
         RETURN.format("m"),

@@ -94,5 +94,6 @@ def test_names_of_results_are_refused(name, kind, message):
     odd = dataclass(frozen=True)(
         type("Odd", (Workload,), {"__annotations__": {name: kind}, "name": "odd.py:odd"})
     )
-    with pytest.raises(WorkloadError, match=f"^odd.py:odd: {message}.*; choose another name$"):
+    advice = f"; choose another name, such as odd_{name}$"
+    with pytest.raises(WorkloadError, match=f"^odd.py:odd: {message}.*{advice}"):
         parameter_columns(odd)

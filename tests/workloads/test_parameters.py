@@ -21,6 +21,7 @@ from stepsim.workloads import (
     Swiglu,
     Workload,
 )
+from stepsim.workloads.functions import of_function
 from stepsim.workloads.parameters import fields_of
 
 
@@ -525,3 +526,11 @@ def test_data_that_are_none(given, message):
     with pytest.raises(ArgError) as caught:
         Data.of(**given)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(("default", "least"), [(1, 1), (0, 0), (-4, -(2**40))])
+def test_a_default_says_whether_numbers_may_be_zero_or_less(default: int, least: int) -> None:
+    made = fields_of(of_function(lambda seed=default: None, "own", "own.py:own"))["seed"]
+    assert (made.default, made.checked(least)) == (default, least)
+    with pytest.raises(ParameterError, match=f"expected a whole number from {least}, found"):
+        made.checked(least - 1)

@@ -48,7 +48,8 @@ def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
         else:
             raise WorkloadError(
                 f"{workload.name}: parameter {name} has the name of a column of results "
-                f"({known.metadata[b'definition'].decode()}); choose another name"
+                f"({known.metadata[b'definition'].decode()}); choose another name, such as "
+                f"{workload.name.rpartition(':')[2]}_{name}"
             )
     return found
 
