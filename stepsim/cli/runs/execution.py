@@ -80,7 +80,9 @@ class RunOptions(RecordOptions):
         Literal["tile", "hardware"],
         typer.Option(
             help="tile: operators fire on logical tiles; hardware: their hardware units "
-            "pass tiles of 16 x 16, cycle by cycle, on a machine of the hardware level."
+            "pass tiles of 16 x 16, cycle by cycle, on a machine of the hardware level. It takes "
+            "programs of loads without reference, elementwise maps, products of matrices, sums, "
+            "repeats, dims of size 1 and stores."
         ),
     ] = "tile"
     ensemble: Annotated[
