@@ -8,7 +8,8 @@ and where the rows of a transposed operand are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,18 +111,52 @@ def _applied(fn: Function, tiles: Sequence[TileValue], node: Node) -> States:
         _valid(rule, rows, tiles, node) for rule, (rows, _) in zip(fn.valid, shapes, strict=True)
     ]
     number = fn.numbers[0]
-    if number is not None and number[0] == "constant":
-        return [TileValue.integer(number[1])]
-    if number is not None and number[0] == "equal":
-        return [TileValue.integer(int(tiles[number[1]].value == number[2]))]
-    if number is not None and number[0] == "plus":
-        return [TileValue.integer(tiles[number[1]].value + number[2])]
-    if number is not None and number[0] == "address":
-        _, index, length, stride = number
-        return [_write_address(tiles[index].value, tiles[length].value, stride, node)]
+    if number is not None and number[0] != "keep":
+        return [TileValue.integer(_number(fn, number, tiles, node))]
     arrays = _computed(fn, tiles, shapes, node)
     widths = [_width(fn, j, tiles, shape, bound) for j, shape in enumerate(shapes)]
     return [_finished(*made) for made in zip(arrays, valid, widths, strict=True)]
+
+
+def _number(fn: Function, rule: Rule, tiles: Sequence[TileValue], node: Node) -> int:
+    """The whole number that a rule makes."""
+    kind, *rest = rule
+    if kind == "constant":
+        constant: int = rest[0]
+        return constant
+    if kind == "address":
+        index, length, stride = rest
+        return _write_address(tiles[index].value, tiles[length].value, stride, node)
+    if kind in _WITH_CONSTANT:
+        values = [tiles[rest[0]].value, rest[1]]
+    else:
+        values = [tiles[i].value for i in rest]
+    made = int({**_WITH_CONSTANT, **_WITH_OPERANDS}[kind](*values))
+    if not 0 <= made <= MAX_VALUE:
+        node.fail(f"{fn} makes {made} of {' and '.join(map(str, values))}, {_IN_RANGE}")
+    return made
+
+
+_IN_RANGE = "whole numbers are from 0 to 2**63 - 1"
+_WITH_CONSTANT: dict[str, Callable[..., int]] = {
+    "equal": operator.eq,
+    "plus": operator.add,
+    "minus": operator.sub,
+    "times": operator.mul,
+    "divided": operator.floordiv,
+}
+_WITH_OPERANDS: dict[str, Callable[..., int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "max": max,
+    "min": min,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "select": lambda flag, yes, no: yes if flag else no,
+}
 
 
 def _checked(
@@ -296,10 +331,10 @@ def _finished(data: Array, valid: int, width: int) -> TileValue:
     return TileValue(data, valid, width)
 
 
-def _write_address(index: int, length: int, stride: int, node: Node) -> TileValue:
+def _write_address(index: int, length: int, stride: int, node: Node) -> int:
     if length < 1:
         node.fail(f"a request of length {length} has no last tile", "lengths must be at least 1")
-    return TileValue.integer(first_tile(index, length, stride, node) + length - 1)
+    return first_tile(index, length, stride, node) + length - 1
 
 
 def first_tile(index: int, length: int, stride: int, node: Node) -> int:

@@ -281,6 +281,11 @@ def accum_result(
         states.append(state)
     outs = result_types(fn, (*states, *elements), setting)
     for out, state, init in zip(outs, states, inits, strict=True):
+        if out.is_address and init.value != 0:
+            raise ArgError(
+                f"'{fn}' counts from 0, so it cannot start from {init}; add the number to the "
+                "results with st.fn.add_const"
+            )
         for side, held in ((out.rows, state.rows), (out.cols, state.cols)):
             if side.is_static and side != held and not init.is_empty:
                 raise DTypeError(

@@ -71,6 +71,10 @@ class Tile:
         return f"Tile[{self.rows}x{self.cols} {self.dtype}]"
 
 
+U64_TILE = Tile(DType.u64, Dim(1), Dim(1))
+"""A whole number: a length, an index or an address."""
+
+
 @dataclass(frozen=True, slots=True)
 class MultiHot:
     """A set of selected indices below ``width``; ``hot`` is their number if it is always the

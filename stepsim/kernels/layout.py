@@ -316,5 +316,6 @@ class Abort(IntEnum):
     GROUP_OPEN = 29
     MASK_ROWS = 30
     TOO_MANY_PIECES = 31
+    NUMBER_RANGE = 32
     GROUP_LENGTH = 40
     SELECTOR_VALUE = 41

@@ -18,6 +18,8 @@ __all__ = ["record_accum", "record_map", "record_map_accum", "record_scan"]
 
 Shape = tuple[int, int]
 
+_OF_TWO = ["add", "sub", "mul", "max", "min", "eq", "ne", "lt", "le"]
+
 _TRIES = 4
 """Records drawn for one place until one fits what arrives there."""
 
@@ -115,7 +117,10 @@ class _Draft:
             stride = g.integer(1, 4)
             value = g.pick([
                 ["constant", 3], ["keep", self.operand()],
-                [g.pick(["equal", "plus"]), self.operand(), g.integer(0, 2)],
+                [g.pick(["equal", "plus", "minus", "times"]), self.operand(), g.integer(0, 2)],
+                ["divided", self.operand(), stride],
+                [g.pick(_OF_TWO), self.operand(), self.operand()],
+                ["select", self.operand(), self.operand(), self.operand()],
                 ["address", self.operand(), self.operand(), stride],
             ])  # fmt: skip
             bits = 64

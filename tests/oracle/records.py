@@ -100,12 +100,34 @@ def _number(rule: list[Any] | None, operands: list[Payload]) -> int:
         return first
     if rule[0] == "equal":
         return int(first == rule[2])
-    if rule[0] == "plus":
-        return first + int(rule[2])
-    length = int(operands[rule[2]].get("value", 0))
-    if length < 1:
-        raise Abort(f"a request of length {length} has no last tile")
-    return first * int(rule[3]) + length - 1
+    if rule[0] == "address":
+        length = int(operands[rule[2]].get("value", 0))
+        if length < 1:
+            raise Abort(f"a request of length {length} has no last tile")
+        return first * int(rule[3]) + length - 1
+    if rule[0] in ("plus", "minus", "times", "divided"):
+        made = _arithmetic(rule[0], first, int(rule[2]))
+    elif rule[0] == "select":
+        made = int(operands[rule[2 if first else 3]].get("value", 0))
+    else:
+        made = _arithmetic(rule[0], first, int(operands[rule[2]].get("value", 0)))
+    if not 0 <= made < 2**63:
+        raise Abort(f"{rule[0]} makes {made} of {first}")
+    return made
+
+
+def _arithmetic(name: str, a: int, b: int) -> int:
+    if name in ("plus", "add"):
+        return a + b
+    if name in ("minus", "sub"):
+        return a - b
+    if name in ("times", "mul"):
+        return a * b
+    if name == "divided":
+        return a // b
+    if name in ("max", "min"):
+        return max(a, b) if name == "max" else min(a, b)
+    return int({"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b}[name])
 
 
 def apply_record(

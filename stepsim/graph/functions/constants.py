@@ -10,20 +10,27 @@ import numpy as np
 from stepsim.arguments import scalar, shown
 from stepsim.errors import ArgError
 from stepsim.graph.functions.function import Function
-from stepsim.graph.functions.standard import PUBLISHED, SAME_AS_PUBLISHED, family, standard
+from stepsim.graph.functions.standard import PUBLISHED, SAME_AS_PUBLISHED, WHOLE, family, standard
+from stepsim.graph.sizes.limits import NUMBER
 
 
 def _with(
     name: str, value: float, values: Callable[[Any, Any], Any], formula: str, divides: bool = False,
-    **more: Any,
+    integers: str = "", **more: Any,
 ) -> Function:  # fmt: skip
-    """A function of each scalar and a constant, by its ``values``; the formula is for its text."""
+    """A function of each scalar and a constant, by its ``values``; the formula is for its text.
+
+    ``integers`` is the rule by which it is a function of whole numbers too, if the constant is one.
+    """
     c = np.float32(scalar(f"{name}: value", value))
     if c == 0 and divides:
         raise ArgError(f"{name} takes a number other than 0 in f32, found {shown(value)}")
+    text, rule = "The scalar costs nothing. Valid rows stay.", None
+    if integers and float(value).is_integer() and NUMBER.holds(int(value)):
+        text, rule = f"{text} {WHOLE}", (integers, 0, int(value))
     return standard(
-        name, "same", lambda x: values(x, c), f"``{formula}``.",
-        text="The scalar costs nothing. Valid rows stay.", arguments=(value,), **more,
+        name, "same", lambda x: values(x, c), f"``{formula}``.", text=text, arguments=(value,),
+        integers=rule, **more,
     )  # fmt: skip
 
 
@@ -35,7 +42,7 @@ def add_const(value: float) -> Function:
     ----------
     value : the number.
     """
-    return _with("add_const", value, np.add, f"x + {shown(value, str)}", weight=1)
+    return _with("add_const", value, np.add, f"x + {shown(value, str)}", integers="plus", weight=1)
 
 
 @family(1)
@@ -46,7 +53,9 @@ def sub_const(value: float) -> Function:
     ----------
     value : the number.
     """
-    return _with("sub_const", value, np.subtract, f"x - {shown(value, str)}", weight=1)
+    return _with(
+        "sub_const", value, np.subtract, f"x - {shown(value, str)}", integers="minus", weight=1
+    )
 
 
 @family(1)
@@ -57,7 +66,9 @@ def mul_const(value: float) -> Function:
     ----------
     value : the number.
     """
-    return _with("mul_const", value, np.multiply, f"x * {shown(value, str)}", weight=1)
+    return _with(
+        "mul_const", value, np.multiply, f"x * {shown(value, str)}", integers="times", weight=1
+    )
 
 
 @family(1)
@@ -84,7 +95,7 @@ def floor_div_const(value: float) -> Function:
     """
     return _with(
         "floor_div_const", value, lambda x, c: np.floor(x / c),
-        f"floor(x / {shown(value, str)})", True, weight=2,
+        f"floor(x / {shown(value, str)})", True, "divided", weight=2,
     )  # fmt: skip
 
 

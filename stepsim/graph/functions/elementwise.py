@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.graph.functions.function import Function
-from stepsim.graph.functions.standard import SAME_AS_PUBLISHED, standard
+from stepsim.graph.functions.function import Function, Rule
+from stepsim.graph.functions.standard import SAME_AS_PUBLISHED, WHOLE, standard
 from stepsim.graph.types import DType
 
 Array = NDArray[np.float32]
@@ -87,14 +87,17 @@ softplus = standard(
 _FOLDS = "In an accumulation or a scan the state is the first operand"
 
 add = standard(
-    "add", "broadcast", np.add, "``x + y``.", weight=1, text=f"{_FOLDS}, zero by default.",
+    "add", "broadcast", np.add, "``x + y``.", weight=1, text=f"{_FOLDS}, zero by default. {WHOLE}",
+    integers=("add", 0, 1),
 )  # fmt: skip
 sub = standard(
-    "sub", "broadcast", np.subtract, "``x - y``.", weight=1, text=f"{_FOLDS}, zero by default."
-)
+    "sub", "broadcast", np.subtract, "``x - y``.", weight=1,
+    text=f"{_FOLDS}, zero by default. {WHOLE} A run fails when one is below 0.",
+    integers=("sub", 0, 1),
+)  # fmt: skip
 mul = standard(
     "mul", "broadcast", np.multiply, "``x * y``.", weight=1, start=1.0, padding=(1.0, 1.0),
-    text=f"{_FOLDS}, one by default.",
+    text=f"{_FOLDS}, one by default. {WHOLE}", integers=("mul", 0, 1),
 )  # fmt: skip
 div = standard(
     "div", "broadcast", np.divide, "``x / y``.", weight=1, start=1.0, padding=(1.0, 1.0),
@@ -102,30 +105,34 @@ div = standard(
 )  # fmt: skip
 max_ = standard(
     "max", "broadcast", np.maximum, "The larger of two scalars.", weight=1, start=-math.inf,
-    padding=(-math.inf,) * 2, text=f"{_FOLDS}, minus infinity by default.",
+    padding=(-math.inf,) * 2, text=f"{_FOLDS}, minus infinity by default. {WHOLE}",
+    integers=("max", 0, 1),
 )  # fmt: skip
 min_ = standard(
     "min", "broadcast", np.minimum, "The smaller of two scalars.", weight=1, start=math.inf,
-    padding=(math.inf,) * 2, text=f"{_FOLDS}, infinity by default.", flops=f"{_OWN}as max.",
+    padding=(math.inf,) * 2, text=f"{_FOLDS}, infinity by default. {WHOLE}",
+    flops=f"{_OWN}as max.", integers=("min", 0, 1),
 )  # fmt: skip
 
 
-def _comparison(name: str, compared: np.ufunc, sign: str) -> Function:
+def _comparison(name: str, compared: np.ufunc, sign: str, integers: Rule) -> Function:
     return standard(
         name, "broadcast", compared, f"Flags of ``x {sign} y``.", weight=1, dtype=DType.bool_,
-        text="The result is a tile of bools, of one byte each, for ``st.fn.where``.",
+        text="The result is a tile of bools, of one byte each, for ``st.fn.where``. Of whole "
+        "numbers it is the whole number 1 or 0, in a cycle.",
         flops="As the public simulator of 2026 counts a comparison with a constant.",
+        integers=integers,
     )  # fmt: skip
 
 
-eq = _comparison("eq", np.equal, "==")
-ne = _comparison("ne", np.not_equal, "!=")
-lt = _comparison("lt", np.less, "<")
-le = _comparison("le", np.less_equal, "<=")
-gt = _comparison("gt", np.greater, ">")
-ge = _comparison("ge", np.greater_equal, ">=")
+eq = _comparison("eq", np.equal, "==", ("eq", 0, 1))
+ne = _comparison("ne", np.not_equal, "!=", ("ne", 0, 1))
+lt = _comparison("lt", np.less, "<", ("lt", 0, 1))
+le = _comparison("le", np.less_equal, "<=", ("le", 0, 1))
+gt = _comparison("gt", np.greater, ">", ("lt", 1, 0))
+ge = _comparison("ge", np.greater_equal, ">=", ("le", 1, 0))
 where = standard(
     "where", "broadcast 3", _where, "``y`` where the flags ``x`` are true, else ``z``.", weight=1,
     kinds=("flag", "number", "number"), dtype=1, flops=f"{_OWN}as a comparison.",
-    text="Flags are bools or numbers; 0 is false.",
+    text=f"Flags are bools or numbers; 0 is false. {WHOLE}", integers=("select", 0, 1, 2),
 )  # fmt: skip

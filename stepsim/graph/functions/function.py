@@ -11,10 +11,13 @@ from stepsim.graph.functions.polynomial import ZERO, Polynomial
 from stepsim.graph.functions.shape import Shape, broadcast
 from stepsim.graph.functions.table import by_name
 from stepsim.graph.sizes.sizes import Size
-from stepsim.graph.types import DType, Tile
+from stepsim.graph.types import U64_TILE, DType, ElementType, Tile
 
 Rule = tuple[Any, ...]
 """How a number of a result follows from operands, such as ``("first", (0,))``."""
+
+_FROM_ZERO: tuple[Rule, ...] = (("add", 0, 1), ("max", 0, 1))
+"""Rules for whole numbers that accumulate from a state of 0."""
 
 Record = dict[str, Any]
 """A function as the engine reads it, in plain numbers, lists and strings."""
@@ -45,6 +48,8 @@ class Function:
     summed : the function whose results an accumulation adds up.
     folded : an accumulation whose state is the first operand of a function.
     standard : one of ``st.fn``, which ``Program(flop_weights=...)`` knows by its name.
+    integers : the rule for whole numbers, for functions that have :attr:`whole`.
+    of_whole : the function that has this one as :attr:`whole`.
     """
 
     name: str
@@ -67,6 +72,8 @@ class Function:
     folded: bool = False
     standard: bool = False
     work: Polynomial = ZERO
+    integers: Rule | None = None
+    of_whole: Function | None = None
     doc: str = field(default="")
 
     def __post_init__(self) -> None:
@@ -107,12 +114,16 @@ class Function:
         return f"<function {self}: {self.shape.text}>"
 
     def __reduce__(self) -> Any:
+        if self.of_whole is not None:
+            return on_whole_numbers, (self.of_whole, (U64_TILE,) * self.arity)
         if self.standard:
             return by_name, (self.name, self.arguments)
         return super().__reduce__()
 
     def identity(self) -> str:
         """All that a run can tell it by, as a text."""
+        if self.of_whole is not None:
+            return f"{self} of whole numbers"
         return str(self) if self.standard else f"{self} {self.record()} {self.dtypes}"
 
     def cost(self, operands: Sequence[Tile], results: Sequence[Tile]) -> Size:
@@ -140,9 +151,29 @@ class Function:
         return _record(self, operands, results)
 
     @cached_property
+    def whole(self) -> Function | None:
+        """The same of whole numbers, 1x1 tiles of u64 or u32; None if there is none.
+
+        It takes a cycle and no FLOPs, as other functions of whole numbers, and the engine computes
+        the numbers that it makes.
+        """
+        if self.integers is None:
+            return None
+        sides = ", ".join(["1 1"] * self.arity)
+        return replace(
+            self, shape=Shape.parse(self.name, f"{sides} -> 1 1"), flops=ZERO, work=ZERO,
+            cycles=Polynomial.of(times=1), kinds=("address",) * self.arity, dtypes=(DType.u64,),
+            valid=(("rows",),), numbers=(self.integers,), padding=(), start=0.0, values=None,
+            integers=None, of_whole=self,
+        )  # fmt: skip
+
+    @cached_property
     def folding(self) -> Function | None:
         """The accumulation whose state is the first operand; None when it has other sides."""
         shape = self.shape
+        if self.of_whole is not None and self.numbers[0] in _FROM_ZERO:
+            made = Shape.parse(self.name, "1 1; 1 1 -> 1 1")
+            return replace(self, shape=made, folded=True, standard=False)
         if shape.states or self.results != 1 or self.arity < 2 or self.numbers != (None,):
             return None
         if self.sized:  # Its values depend on valid rows, and all of a first state are.
@@ -187,6 +218,13 @@ class Function:
             dtypes=tuple(d + 1 if isinstance(d, int) else d for d in self.dtypes), start=0.0,
             summed=self, standard=False,
         )  # fmt: skip
+
+
+def on_whole_numbers(fn: Function, operands: Sequence[ElementType]) -> Function:
+    """The function that is applied to operands of these types: if all are whole numbers, theirs."""
+    if fn.integers is None or not all(isinstance(t, Tile) and t.is_address for t in operands):
+        return fn
+    return fn.whole or fn
 
 
 def accumulating(fn: Function, elements: int) -> Function | None:

@@ -13,8 +13,6 @@ from stepsim.graph.sizes.shapes import cardinality
 from stepsim.graph.sizes.sizes import Size, product, sum_of
 from stepsim.graph.types import DType, ElementType, Tile
 
-U64_TILE = Tile(DType.u64, Dim(1), Dim(1))
-
 Same = Callable[[Dim, Dim, Callable[[], str]], None]
 """Checks two dims: (left, right, what they are); raises when they are not proved equal.
 
@@ -53,8 +51,13 @@ def operand_tiles(fn: Function, types: Sequence[ElementType]) -> list[Tile]:
             known = ", ".join(d.text for d in DType if d.is_arithmetic)
             found = ", ".join(str(t) for t in types)
             raise DTypeError(
-                f"'{fn}' works on tiles of {known}, found {found}; st.fn.cast makes numbers of "
-                "flags"
+                f"'{fn}' works on tiles of {known}, found {found}; "
+                + (
+                    "of whole numbers there are add, sub, mul, max, min, comparisons and where, "
+                    "and add_const, sub_const, mul_const and floor_div_const with such a constant"
+                    if any(t.is_address for t in tiles)
+                    else "st.fn.cast makes numbers of flags"
+                )
             )
         if kind == "flag" and tile.dtype.is_address:
             raise DTypeError(

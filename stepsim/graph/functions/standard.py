@@ -18,6 +18,7 @@ from stepsim.graph.sizes.limits import FLOP_WEIGHT
 from stepsim.graph.types import DType
 
 PUBLISHED = "As the public simulator of 2026 counts."
+WHOLE = "Of whole numbers it makes whole numbers, in a cycle."
 SAME_AS_PUBLISHED = "A choice of stepsim, as nothing is published"
 
 P = ParamSpec("P")

@@ -140,6 +140,32 @@ def _valid_rows(un, state, function, rule, rows):
 
 
 @kernel
+def _arithmetic(kind, a, b, c):
+    # A number made of others; -1 when it is below 0 or above the largest one.
+    if kind == Value.PLUS or kind == Value.ADD:
+        return a + b if a <= MAX_ADDRESS - b else np.int64(-1)
+    if kind == Value.MINUS or kind == Value.SUB:
+        return a - b if a >= b else np.int64(-1)
+    if kind == Value.TIMES or kind == Value.MUL:
+        return a * b if a == 0 or b <= MAX_ADDRESS // a else np.int64(-1)
+    if kind == Value.DIVIDED:
+        return a // b
+    if kind == Value.MAX:
+        return max(a, b)
+    if kind == Value.MIN:
+        return min(a, b)
+    if kind == Value.EQ:
+        return np.int64(a == b)
+    if kind == Value.NE:
+        return np.int64(a != b)
+    if kind == Value.LT:
+        return np.int64(a < b)
+    if kind == Value.LE:
+        return np.int64(a <= b)
+    return b if a != 0 else c
+
+
+@kernel
 def _number(un, state, rule, y):
     # Set the number in a 1x1 result; False when the unit has failed.
     parameters = state.parameters
@@ -156,11 +182,16 @@ def _number(un, state, rule, y):
     if kind == Value.EQUAL:
         y.value = np.int64(x.value == b)
         return True
-    if kind == Value.PLUS:
-        if x.value > MAX_ADDRESS - b:
-            abort(un, Abort.ADDRESS_RANGE, x.value, b)
+    if kind != Value.ADDRESS:
+        other = b if kind <= Value.DIVIDED else np.int64(_operand(un, state, b).value)
+        chosen = np.int64(0)
+        if kind == Value.SELECT:
+            chosen = np.int64(_operand(un, state, parameters[rule + 6]).value)
+        made = _arithmetic(kind, np.int64(x.value), other, chosen)
+        if made < 0:
+            abort(un, Abort.NUMBER_RANGE, x.value, other)
             return False
-        y.value = x.value + b
+        y.value = made
         return True
     length = _operand(un, state, b).value
     stride = parameters[rule + 6]

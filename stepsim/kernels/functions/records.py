@@ -68,6 +68,19 @@ class Value(IntEnum):
     ADDRESS = 3
     EQUAL = 4
     PLUS = 5
+    MINUS = 6
+    TIMES = 7
+    DIVIDED = 8
+    ADD = 9
+    SUB = 10
+    MUL = 11
+    MAX = 12
+    MIN = 13
+    EQ = 14
+    NE = 15
+    LT = 16
+    LE = 17
+    SELECT = 18
 
 
 class Side(IntEnum):

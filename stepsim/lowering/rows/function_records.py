@@ -239,16 +239,21 @@ class _Encoding:
                 return [Value.KEEP, self._operand(i, what), 0, 0]
             case ["constant", c]:
                 return [Value.CONSTANT, _whole(c, -_LARGEST, _LARGEST, what), 0, 0]
-            case ["equal", i, c]:
-                return [Value.EQUAL, self._operand(i, what), _whole(c, 0, _LARGEST, what), 0]
-            case ["plus", i, c]:
-                return [Value.PLUS, self._operand(i, what), _whole(c, 0, _LARGEST, what), 0]
+            case ["equal" | "plus" | "minus" | "times" | "divided" as name, i, c]:
+                number = _whole(c, int(name == "divided"), _LARGEST, what)
+                return [Value[name.upper()], self._operand(i, what), number, 0]
+            case ["add" | "sub" | "mul" | "max" | "min" | "eq" | "ne" | "lt" | "le" as name, i, j]:
+                return [Value[name.upper()], self._operand(i, what), self._operand(j, what), 0]
+            case ["select", i, j, k]:
+                return [Value.SELECT, *(self._operand(n, what) for n in (i, j, k))]
             case ["address", i, j, stride]:
                 first, second = self._operand(i, what), self._operand(j, what)
                 return [Value.ADDRESS, first, second, _whole(stride, 1, _LARGEST, what)]
         raise _Refusal(
             f"{what} is {rule!r}, expected None, ['keep', operand], ['constant', number], "
-            "['equal' | 'plus', operand, number] or ['address', index, length, stride]"
+            "['equal' | 'plus' | 'minus' | 'times' | 'divided', operand, number], "
+            "['add' | 'sub' | 'mul' | 'max' | 'min' | 'eq' | 'ne' | 'lt' | 'le', operand, "
+            "operand], ['select', flag, operand, operand] or ['address', index, length, stride]"
         )
 
     def _memory(self, rule: object, what: str) -> int:

@@ -122,6 +122,9 @@ def abort_reason(
             f"the tiles of request {a}, of {b} tiles each, pass tile 2**63 - 1; check the index "
             "and the stride"
         ),
+        Abort.NUMBER_RANGE: lambda: (
+            f"its function makes a number below 0 or above 2**63 - 1 of {a} and {b}"
+        ),
         Abort.GROUP_LENGTH: lambda: (
             f"a group ends after {a} elements, its counter says {b}; both must agree"
         ),

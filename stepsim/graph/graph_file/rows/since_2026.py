@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepsim.graph import fn
-from stepsim.graph.functions.inference import U64_TILE
 from stepsim.graph.graph_file.rows.row import Row, written
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.flat_map.flat_maps import flat_map
 from stepsim.graph.ops.flat_map.numbers import Counter, counter
 from stepsim.graph.ops.memory.onchip import streamify
 from stepsim.graph.sizes.dims import Dim
-from stepsim.graph.types import Buffer
+from stepsim.graph.types import U64_TILE, Buffer
 
 if TYPE_CHECKING:
     from stepsim.graph.graph_file.building import Building

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError
-from stepsim.graph.functions.inference import U64_TILE
 from stepsim.graph.operator import Output, Site
 from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.sizes.limits import BASE, COUNT, MAX_PIECES, MAX_VALUE, RESERVED, STEPS
-from stepsim.graph.types import IndexSelector, MultiHot, Tile
+from stepsim.graph.types import U64_TILE, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream

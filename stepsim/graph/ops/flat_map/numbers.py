@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stepsim.graph.functions.inference import U64_TILE
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.flat_map.flat_maps import StreamFunction
 from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.sizes.limits import COUNT
+from stepsim.graph.types import U64_TILE
 
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepsim.arguments import flag
 from stepsim.errors import ArgError, RankError
-from stepsim.graph.functions.inference import U64_TILE
 from stepsim.graph.handle import FixedCounts, Padding, SplitPadding
 from stepsim.graph.operator import Output, Site
 from stepsim.graph.ops.flat_map.emitted import EMIT_UNIT
@@ -17,7 +16,7 @@ from stepsim.graph.ops.flat_map.pieces import float_tile, in_chunks, split_count
 from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.sizes.limits import BASE, MAX_VALUE, RESERVED, TILE_SIDE
 from stepsim.graph.sizes.shapes import cardinality, format_dims
-from stepsim.graph.types import MultiHot, Tile
+from stepsim.graph.types import U64_TILE, MultiHot, Tile
 
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream

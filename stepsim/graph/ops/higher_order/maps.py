@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.arguments import counted
 from stepsim.errors import ArgError
-from stepsim.graph.functions.function import Function
+from stepsim.graph.functions.function import Function, on_whole_numbers
 from stepsim.graph.functions.inference import operand_tiles, result_types
 from stepsim.graph.functions.matrices import part
 from stepsim.graph.functions.selectors import SelectorFunction
@@ -128,12 +128,14 @@ def map_(
     if isinstance(fn, SelectorFunction):
         return map_selectors(fn, xs, compute_bw, write_back, label)
     site = Site("map", xs, label)
-    applied = fn if isinstance(fn, Function) and not fn.shape.states else None
-    compute_bw = check_function(site, fn, compute_bw, applied, "a map")
-    write_back = site.flag("write_back", write_back)
     site.require(len(xs) > 0, ArgError, "map takes one stream or more, found 0")
     no_buffers(site, *xs)
     types, owners = spread(site, xs)
+    if isinstance(fn, Function):
+        fn = on_whole_numbers(fn, types)
+    applied = fn if isinstance(fn, Function) and not fn.shape.states else None
+    compute_bw = check_function(site, fn, compute_bw, applied, "a map")
+    write_back = site.flag("write_back", write_back)
     if len(types) != fn.arity:
         site.fail(ArgError, f"'{fn}' takes {counted(fn.arity, 'operand')}, found {len(types)}")
     for position, x in enumerate(xs[1:], 2):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 from stepsim.graph.accumulation import Init, Inits, accum_result, inits_of
-from stepsim.graph.functions.function import Function, accumulating
+from stepsim.graph.functions.function import Function, accumulating, on_whole_numbers
 from stepsim.graph.functions.inference import operand_tiles
 from stepsim.graph.handle import Padding, SplitPadding
 from stepsim.graph.operator import Bindings, Output, Site
@@ -233,6 +233,8 @@ def reduced(
     roles = [role for role, _ in beside]
     site = Site(name, (*xs, *(s for _, s in beside)), label, ["in", *roles] if len(xs) == 1 else ())
     types, owners = spread(site, xs)
+    if isinstance(fn, Function):
+        fn = on_whole_numbers(fn, types)
     applied = accumulating(fn, len(types)) if isinstance(fn, Function) else None
     compute_bw = check_function(site, fn, options[0], applied, _place(fn, name, len(types)))
     assert applied is not None

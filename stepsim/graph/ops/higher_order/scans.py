@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 from stepsim.arguments import counted
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph.accumulation import Inits
-from stepsim.graph.functions.function import Function
+from stepsim.graph.functions.function import Function, on_whole_numbers
 from stepsim.graph.functions.inference import operand_tiles, result_types
 from stepsim.graph.handle import blurred
 from stepsim.graph.operator import Bindings, Output, Site
@@ -239,6 +239,8 @@ def scan(
         _check_counts(site, x, counts, made["rank"])
     states, known = outs, x.padding
     if second is not None:
+        if isinstance(then, Function):
+            then = on_whole_numbers(then, [*spread(site, [second])[0], *states])
         outs = _second_results(site, x, second, then, states, made)
         known = known or second.padding
     op = GeneralScan(

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.arguments import counted, shown
 from stepsim.errors import ArgError, DTypeError
-from stepsim.graph.functions.inference import U64_TILE
 from stepsim.graph.functions.selectors import SelectorFunction
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes.sizes import Size
-from stepsim.graph.types import ElementType, IndexSelector, MultiHot, Tile
+from stepsim.graph.types import U64_TILE, ElementType, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
