@@ -1,9 +1,11 @@
 # Every target sets up what it needs: a virtual environment in .venv with the versions of
-# requirements.lock, and stepsim itself, editable. Nothing outside this folder is touched.
+# requirements.lock, which are enough for the demo, and of requirements-dev.lock, and stepsim itself,
+# editable. Nothing outside this folder is touched.
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
 TORCH_STAMP := $(VENV)/.installed-torch
 OUT ?= demo-out
 ROOM ?= units
@@ -29,6 +31,7 @@ help:
 	@echo 'make checked  tests of the engines, with every access of theirs to an array checked'
 	@echo 'make lowest  the numbers of all engines with the oldest versions of libraries'
 	@echo 'make mutants  finds changes of the code that no test detects: ROOM=units, memory, ops or metrics'
+	@echo 'make setup   the environment of development; the demo needs less than half of it'
 	@echo 'make lint    the checks of make test without the tests'
 	@echo 'make bench   speed of the engine'
 	@echo 'make bench-check  fails when something is slower than bench/baseline.json'
@@ -45,7 +48,7 @@ demo: $(STAMP)
 # The tests come last, so that their summary ends the output. Those of one file share a process, and
 # with it what is made once for them.
 test: export STEPSIM_SHARED := /nonexistent
-test: $(STAMP)
+test: $(DEV_STAMP)
 	@mkdir -p build
 	@# One of the two cores compiles meanwhile: once, not once in each of the processes that follow.
 	$(MAKE) -j 2 --output-sync=target lint warm
@@ -53,7 +56,7 @@ test: $(STAMP)
 		--junitxml=build/tests.xml
 
 # All tests that replay the shared data, slow or not.
-test-recorded: $(STAMP)
+test-recorded: $(DEV_STAMP)
 	@mkdir -p build
 	$(BIN)/stepsim warmup
 	$(PYTEST) -q -n 2 --dist loadfile -m 'recorded and not torch' --junitxml=build/recorded.xml
@@ -62,7 +65,7 @@ test-recorded: $(STAMP)
 # The kernels run once as plain Python, where an index out of range is an error.
 slow: export STEPSIM_SHARED := /nonexistent
 slow: export STEPSIM_DRAWS := all
-slow: $(STAMP)
+slow: $(DEV_STAMP)
 	@mkdir -p build
 	$(BIN)/stepsim warmup
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -q --no-header -r fE tests/kernels/test_cases.py
@@ -74,12 +77,12 @@ test-torch: $(TORCH_STAMP)
 	@mkdir -p build
 	$(PYTEST) -q -n 2 -m torch --junitxml=build/torch.xml tests/design
 
-$(TORCH_STAMP): $(STAMP) requirements-torch.lock
-	$(BIN)/python -m pip install --quiet -c requirements.lock -r requirements-torch.lock --retries 1 \
+$(TORCH_STAMP): $(DEV_STAMP) requirements-torch.lock
+	$(BIN)/python -m pip install --quiet -c requirements.lock -c requirements-dev.lock -r requirements-torch.lock --retries 1 \
 		--index-url https://download.pytorch.org/whl/cpu --extra-index-url https://pypi.org/simple
 	@touch $@
 
-thorough: $(STAMP)
+thorough: $(DEV_STAMP)
 	$(BIN)/stepsim warmup
 	STEPSIM_DRAWS=new $(PYTEST) -q -n auto -o timeout=0 -m 'hypothesis or fuzz or chaos'
 
@@ -87,7 +90,7 @@ thorough: $(STAMP)
 # the compiler expect none.
 checked: export NUMBA_BOUNDSCHECK := 1
 checked: export STEPSIM_DRAWS := all
-checked: $(STAMP)
+checked: $(DEV_STAMP)
 	$(BIN)/stepsim warmup
 	$(PYTEST) -q -n 2 --dist loadfile -m 'not torch' \
 		$(addprefix --ignore=tests/kernels/,test_cache_key.py test_entry_point.py test_shipping.py) \
@@ -99,45 +102,45 @@ lowest:
 	STEPSIM_CACHE_DIR=build/lowest/cache build/lowest/bin/python -m tests.equal_numbers.digest
 
 # Hours for a whole room: every change runs the tests of its room.
-mutants: $(STAMP)
+mutants: $(DEV_STAMP)
 	@mkdir -p build
 	STEPSIM_DRAWS=all $(BIN)/python -m tests.mutation $(ROOM) --out build/mutants-$(ROOM).txt
 
 warm: $(STAMP)
 	$(BIN)/stepsim warmup runs recorded
 
-lint: $(STAMP)
+lint: $(DEV_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)
+bench: $(DEV_STAMP)
 	$(BIN)/python -m pytest bench -q
 
-bench-check: $(STAMP)
+bench-check: $(DEV_STAMP)
 	$(BIN)/python -m bench.check
 
-bench-baseline: $(STAMP)
+bench-baseline: $(DEV_STAMP)
 	$(BIN)/python -m bench.check --baseline
 
-bench-peers: $(STAMP)
+bench-peers: $(DEV_STAMP)
 	$(BIN)/python -m bench.peers
 
-bench-page: $(STAMP)
+bench-page: $(DEV_STAMP)
 	$(BIN)/python -m bench.peers --page
 	$(BIN)/python -m bench.stages --page
 	$(BIN)/python -m bench.whole_process --page
 
-docs: $(STAMP)
+docs: $(DEV_STAMP)
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo 'docs/_build/html/index.html'
 
 # `python -m build` makes the wheel for all machines, which compiles on the first run.
-wheel: $(STAMP)
+wheel: $(DEV_STAMP)
 	STEPSIM_PLATFORM_WHEEL=1 $(BIN)/python -m build --wheel --no-isolation
 
-setup: $(STAMP)
+setup: $(DEV_STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
 	@test -n '$(PYTHON)' || { \
@@ -153,6 +156,10 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || '$(PYTHON)' -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV_STAMP): $(STAMP) requirements-dev.lock
+	$(BIN)/python -m pip install --quiet -c requirements.lock -r requirements-dev.lock
 	@touch $@
 
 clean:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from stepsim import MODEL_VERSION, __version__
 
@@ -25,9 +28,15 @@ _APART = {"torch", "onnx"}
 """Extras of which a plain installation has nothing; `make test-torch` installs them."""
 
 
-def _lock_lines(file: str = "requirements.lock") -> list[str]:
-    text = (ROOT / file).read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if line and not line.startswith("#")]
+_LOCKS = ("requirements.lock", "requirements-dev.lock")
+"""What runs need, and what else development needs."""
+
+
+def _lock_lines(*files: str) -> list[str]:
+    texts = [(ROOT / file).read_text(encoding="utf-8") for file in files or _LOCKS]
+    return [
+        line for text in texts for line in text.splitlines() if line and not line.startswith("#")
+    ]
 
 
 def _conditions(requirements: list[str]) -> dict[str, str]:
@@ -51,6 +60,23 @@ def test_lock_covers_every_declared_requirement() -> None:
     ]
     declared = set().union(*map(_names, groups))
     assert declared <= _names(_lock_lines())
+
+
+def test_what_the_demo_installs_is_what_runs_need() -> None:
+    """Nothing that is installed there is missing, and nothing of development is there."""
+    run, dev = (_names(_lock_lines(file)) for file in _LOCKS)
+    needed, found = set(), ["stepsim", "matplotlib", "hatchling"]
+    while found:
+        name = _normal(found.pop())
+        if name in needed:
+            continue
+        needed.add(name)
+        for text in distribution(name).requires or ():
+            one = Requirement(text)
+            if one.marker is None or one.marker.evaluate({"extra": ""}):
+                found.append(one.name)
+    assert run == needed - {"stepsim"}
+    assert not run & dev
 
 
 def test_what_only_imports_need_is_locked_apart() -> None:
