@@ -71,7 +71,12 @@ from stepsim.sweep.analysis.objectives import (
     parse_objective as parse_objective,
     parse_weights as parse_weights,
 )
-from stepsim.sweep.running.run import check_backend as check_backend, runs_left as runs_left
+from stepsim.sweep.planning.plan import Chunk as Chunk
+from stepsim.sweep.running.run import (
+    check_backend as check_backend,
+    chunks_left as chunks_left,
+    timed as timed,
+)
 from stepsim.sweep.running.signals import ended_by_signals as ended_by_signals
 from stepsim.sweep.search.proposals import Sampler as Sampler, make_proposals as make_proposals
 from stepsim.sweep.search.space import Place as Place, Space as Space

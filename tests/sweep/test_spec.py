@@ -16,7 +16,7 @@ from stepsim.errors import SweepError
 from stepsim.machine import load_machine
 from stepsim.sweep import SweepSpec, estimate_seconds, load_spec, plan_sweep
 from stepsim.sweep.planning.plan import Chunk
-from stepsim.sweep.running import run as run_module
+from stepsim.sweep.running import time_left
 from tests.sweep.support import tiny
 
 
@@ -54,11 +54,11 @@ def drawn(tokens: int = 12, **changes: int) -> dict[str, Any]:
         ({"grid": {"tile": [0]}}, "design point 0 (tile=0): tile: "),
         (
             {"grid": {"tile": [4], "fifo_depth": [2, "depths.yaml"]}},
-            "found 'depths.yaml'; design points have one depth for all FIFOs. Find depths for each",
+            "found 'depths.yaml'; design points have one depth for all FIFOs, or auto, which finds",
         ),
         (
-            {"grid": {"tile": [4]}, "parameters": {"fifo_depth": "auto"}},
-            "parameters.fifo_depth: expected a whole number from 1, found 'auto'; design points",
+            {"grid": {"tile": [4]}, "parameters": {"fifo_depth": "automatic"}},
+            "parameters.fifo_depth: expected a whole number from 1, found 'automatic'",
         ),
         (
             {"grid": {"tile": [4], "regions": [4]}},
@@ -423,7 +423,7 @@ def test_estimates_count_what_workers_share(
         prepared.symmetric_difference_update({chunk.key})
         return SimpleNamespace(timing={"seconds": seconds})
 
-    monkeypatch.setattr(run_module, "execute_chunk", execute)
+    monkeypatch.setattr(time_left, "execute_chunk", execute)
     plan = plan_sweep(tiny())
     # 24 runs of a second; four programs, each in two chunks, of which every worker has one.
     assert estimate_seconds(plan, 1) == 4 * 2 + 24
@@ -436,7 +436,8 @@ def test_estimates_count_what_workers_share(
     files = {"files": [str(tmp_path / f"{name}.npy") for name in "abc"]}
     attention = {"workload": "attention", "model": "qwen3-30b-a3b-step", "traces": files}
     plan = plan_sweep({**attention, "parameters": {"regions": 2}})
-    assert estimate_seconds(plan, 2) == 3 * (2 + 1) / 2
+    # One chunk, which one worker has.
+    assert estimate_seconds(plan, 2) == 3 * (2 + 1)
 
 
 def test_other_workloads(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,11 +16,11 @@ from stepsim.cli.exit_codes import RUN_FAILED, SIGNAL
 from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Address, Backend, Jobs, Json
 from stepsim.cli.panels import in_panels
-from stepsim.cli.sweeps.notes import failures_query
+from stepsim.cli.sweeps.notes import deadlock_fixes, failures_query
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
-    from stepsim.sweep import Plan, SweepProgress, SweepSummary
+    from stepsim.sweep import Chunk, Plan, SweepProgress, SweepSummary
 
 _SHOWN_FAILURES = 5
 
@@ -107,10 +107,13 @@ def _run(
     with Heartbeat() as heartbeat:
         heartbeat.phase("reading the specification and the traces")
         plan = stepsim.sweep.plan_sweep(spec)
-        left = plan.runs if out is None else stepsim.sweep.runs_left(plan, out, resume=resume)
+        chunks = [*plan.chunks()]
+        if out is not None:
+            chunks = stepsim.sweep.chunks_left(plan, out, resume=resume)
         heartbeat.phase("timing a few runs for an estimate")
-        estimate = stepsim.sweep.estimate_seconds(plan, jobs) * left / plan.runs if left else 0.0
-    _note_plan(plan, left, estimate, jobs if address is None else None)
+        known = stepsim.sweep.timed(plan) if chunks else None
+        estimate = (known and known.seconds(chunks, jobs)) or 0.0
+    _note_plan(plan, _runs(chunks), estimate, jobs if address is None else None)
     if out is None:
         if json:
             print_json(_plan_record(plan, estimate))
@@ -123,14 +126,20 @@ def _run(
             heartbeat.progress(_how_far(progress))
 
         summary = stepsim.sweep.run_sweep(
-            plan, out, jobs=jobs, backend=backend, address=address, resume=resume, progress=report
-        )
+            plan, out, jobs=jobs, backend=backend, address=address, resume=resume,
+            progress=report, known=known,
+        )  # fmt: skip
     if json:
         print_json({**_plan_record(plan, estimate), **summary.to_dict(), "out": str(out)})
     else:
-        _show_summary(summary, out, stepsim.sweep.runs_left(plan, out, resume=True))
+        left = _runs(stepsim.sweep.chunks_left(plan, out, resume=True))
+        _show_summary(summary, out, left)
     if summary.failures or not summary.complete:
         raise typer.Exit(RUN_FAILED)
+
+
+def _runs(chunks: Iterable[Chunk]) -> int:
+    return sum(len(chunk.traces) for chunk in chunks)
 
 
 def _how_far(progress: SweepProgress) -> str:
@@ -176,6 +185,9 @@ def _show_summary(summary: SweepSummary, out: Path, left: int) -> None:
         f"{summary.computed:,} runs computed in {summary.seconds:.1f} s{before}",
         f"results in {out}",
     )
+    if "deadlock" in summary.errors:
+        fixes = [f"{label}: {fix}" for label, fix in deadlock_fixes(out).items()]
+        note(f"deadlocks, by design point:{stepsim.sweep.listing(fixes, _SHOWN_FAILURES)}")
     if summary.failures:
         note(f"to see the reasons: {failures_query(out)}")
     if summary.damaged:

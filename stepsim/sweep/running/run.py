@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,13 @@ from stepsim.sweep.backends import BACKENDS, Backend, DaskBackend, LocalBackend,
 from stepsim.sweep.planning.plan import Chunk, Plan, make_plan
 from stepsim.sweep.running.dispatch import dispatch
 from stepsim.sweep.running.signals import ended_by_signals, signals_held
-from stepsim.sweep.running.work import ChunkRows, execute_chunk
+from stepsim.sweep.running.time_left import TimeLeft
+from stepsim.sweep.running.work import ChunkRows
 from stepsim.sweep.spec.specification import SweepSpec, read_spec
 from stepsim.sweep.storage.saving import Saving
 from stepsim.sweep.storage.store import Store
 from stepsim.typed import typed, typed_but
 
-_PROBES = 3
 _OF_THIS_START = ("damaged", "computed", "seconds")
 
 
@@ -93,10 +92,9 @@ def plan_sweep(spec: SweepSpec | Mapping[str, Any] | str | Path) -> Plan:
 
 @typed
 def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
-    """Estimate the time of the sweep from one run each of a few design points.
+    """Estimate the time of the sweep from ten runs: one run of five design points, made twice.
 
-    Each is run twice: the time that the second run saves is spent once for a program. The rows are
-    dropped.
+    The time that the second run saves is spent once for a program. The rows are dropped.
 
     Raises
     ------
@@ -104,26 +102,18 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
         ``jobs`` is below 1.
     """
     check_jobs(jobs)
+    known = timed(plan)
+    seconds = known.seconds(plan.chunks(), jobs)
+    assert seconds is not None
+    return seconds
+
+
+def timed(plan: Plan) -> TimeLeft:
+    """What a few runs of the sweep say about its time."""
     warm_up()
-    first: dict[int, Chunk] = {}
-    for chunk in plan.chunks():
-        index = chunk.point.index
-        first.setdefault(index, replace(chunk, traces=(plan.examples[index],)))
-    order = sorted(first)
-    stride = max(1, len(order) // _PROBES)
-    costs: list[tuple[float, float]] = []
-    for index in order[::stride][:_PROBES]:
-        whole, again = (execute_chunk(first[index]).timing["seconds"] for _ in range(2))
-        costs.append((max(0.0, whole - again), again))
-    prepare = sum(cost for cost, _ in costs) / len(costs)
-    run = sum(cost for _, cost in costs) / len(costs)
-    # Each of the workers that share the chunks of a program prepares it.
-    programs = sum(
-        min(jobs, math.ceil(len(group) / plan.spec.chunk)) if plan.shares_programs else len(group)
-        for point in plan.points
-        for group in plan.groups(point)
-    )
-    return (programs * prepare + plan.runs * run) / jobs
+    known = TimeLeft(plan)
+    known.probe()
+    return known
 
 
 _MOST_JOBS = 10_000
@@ -137,8 +127,8 @@ def check_jobs(jobs: int) -> None:
         )
 
 
-def runs_left(plan: Plan, out: str | Path, *, resume: bool = False) -> int:
-    """The number of runs left to do in a folder, which is not changed.
+def chunks_left(plan: Plan, out: str | Path, *, resume: bool = False) -> list[Chunk]:
+    """The chunks left to do in a folder, which is not changed.
 
     Raises
     ------
@@ -148,7 +138,7 @@ def runs_left(plan: Plan, out: str | Path, *, resume: bool = False) -> int:
     store = Store(Path(out), plan)
     store.check(resume=resume)
     finished = store.finished()
-    return sum(len(chunk.traces) for chunk in plan.chunks() if chunk.key not in finished)
+    return [chunk for chunk in plan.chunks() if chunk.key not in finished]
 
 
 @typed_but("out")
@@ -161,6 +151,7 @@ def run_sweep(
     address: str | None = None,
     resume: bool = False,
     progress: Callable[[SweepProgress], None] | None = None,
+    known: TimeLeft | None = None,
 ) -> SweepSummary:
     """Run a sweep into a folder.
 
@@ -175,6 +166,7 @@ def run_sweep(
     address : address of a running dask scheduler or ray cluster.
     resume : continue in a folder that holds this sweep.
     progress : called after every chunk.
+    known : what `timed` found, for the time left; else only what the sweep's own runs take.
 
     Raises
     ------
@@ -204,7 +196,8 @@ def run_sweep(
                 closing.callback(close_backend, backend)
             ensure_compiled()
             with store.open(resume=resume):
-                return _run(plan, store, backend, progress)
+                workers = jobs if address is None else None
+                return _run(plan, store, backend, progress, known or TimeLeft(plan), workers)
         except MemoryError as error:
             raise OutputError(
                 f"{out}: not enough memory; what was finished is kept: end other programs, or use "
@@ -239,22 +232,32 @@ def close_backend(backend: Backend) -> None:
 
 
 def _run(
-    plan: Plan, store: Store, backend: Backend, progress: Callable[[SweepProgress], None] | None
+    plan: Plan,
+    store: Store,
+    backend: Backend,
+    progress: Callable[[SweepProgress], None] | None,
+    known: TimeLeft,
+    jobs: int | None,
 ) -> SweepSummary:
+    """Run what is left; with ``jobs`` None, as many at a time as turns out."""
     begin = time.perf_counter()
     saving = Saving(plan, store)
     before = plan.runs - saving.left
+    left = {chunk.key: chunk for chunk in saving.missing()}
+    busy = 0.0
 
     def save(rows: ChunkRows) -> None:
+        nonlocal busy
         saving.save(rows)
+        busy += rows.timing["seconds"]
+        known.add(left.pop(rows.key).point.index, rows.timing)
         if progress is not None:
             seconds = time.perf_counter() - begin
-            done = plan.runs - saving.left
-            progress(
-                SweepProgress(done, plan.runs, seconds, saving.left * seconds / (done - before))
-            )
+            workers = max(1, round(busy / seconds)) if jobs is None else jobs
+            eta = known.seconds(left.values(), workers)
+            progress(SweepProgress(plan.runs - saving.left, plan.runs, seconds, eta))
 
-    lost = dispatch(saving.missing(), backend, save)
+    lost = dispatch([*left.values()], backend, save)
     unfinished = {chunk.key: reason for chunk, reason in lost}
     return sum_up(plan, store, unfinished, plan.runs - saving.left - before, begin)
 
