@@ -31,5 +31,9 @@ from stepsim.sizing.rates import (
     most_tokens as most_tokens,
 )
 from stepsim.sizing.search import Found as Found, Problem as Problem, solved as solved
-from stepsim.sizing.sizing import sized as sized, slot_bytes as slot_bytes
+from stepsim.sizing.sizing import (
+    sized as sized,
+    slot_bytes as slot_bytes,
+    with_least_depths as with_least_depths,
+)
 from stepsim.sizing.timetable import Row as Row, minimized as minimized

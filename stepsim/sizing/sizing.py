@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from stepsim.simulation import (
 )
 from stepsim.sizing.program_runs import ProgramRuns, checked_slowdown
 from stepsim.sizing.result import FifoSizes
+
+if TYPE_CHECKING:
+    from stepsim.simulation import Case
+    from stepsim.workloads import Data
 
 
 def size_fifos(
@@ -102,6 +106,12 @@ def size_fifos(
     if named is not None:
         prepared = with_named_depths(prepared, named)
     return sized(prepared, bindings, slowdown=slowdown, stated=stated, limits=limits)
+
+
+def with_least_depths(case: Case, data: Data) -> Case:
+    """The case with the depths of the fewest bytes for these data, as `sized` finds them."""
+    found = sized(case.unsized, case.bound(data), stated=case.sizes_stated)
+    return case.with_fifo_depths(found.depths)
 
 
 def sized(

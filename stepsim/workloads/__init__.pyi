@@ -25,6 +25,7 @@ from stepsim.workloads.parameters import (
     Field as Field,
     Input as Input,
     check_fields as check_fields,
+    depth_parameter as depth_parameter,
     fields_of as fields_of,
     new_name as new_name,
 )

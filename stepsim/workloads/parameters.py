@@ -391,6 +391,15 @@ def _least(param: Param, default: Any) -> float | None:
     return param.least
 
 
+def depth_parameter(known: Mapping[str, Field]) -> str:
+    """The parameter for the depth of all FIFOs, or else ``fifo_depth``, by which it is given.
+
+    Empty if the workload has a parameter of that name with another meaning.
+    """
+    own = next((name for name, field in known.items() if field.param.machine == "fifo.depth"), "")
+    return own or ("" if "fifo_depth" in known else "fifo_depth")
+
+
 def new_name(known: Mapping[str, Field], name: str) -> str | None:
     """The parameter that was called ``name`` before; None if there is none."""
     return next((one.name for one in known.values() if one.param.formerly == name), None)

@@ -20,15 +20,6 @@ _METAVAR = "N|auto|FILE.yaml"
 _ALSO = "auto finds the least bytes; FILE.yaml, as written by `stepsim size`, has depths by name"
 
 
-def depth_parameter(known: Mapping[str, Field]) -> str:
-    """The workload's parameter for the depth of its FIFOs, or else the name of the option.
-
-    Empty if the workload has a parameter of that name with another meaning.
-    """
-    own = next((name for name, field in known.items() if field.param.machine == "fifo.depth"), "")
-    return own or ("" if "fifo_depth" in known else "fifo_depth")
-
-
 def depth_field(known: Mapping[str, Field], name: str) -> tuple[str, Any, None]:
     """The option, as a field of a dataclass."""
     if name in known:
@@ -64,8 +55,7 @@ def with_depths(case: Case, depths: str | None, data: Data) -> Case:
         return case
     if depths != AUTO_DEPTH:
         return case.with_fifo_depths(depths)
-    found = stepsim.sizing.sized(case.unsized, case.bound(data), stated=case.sizes_stated)
-    return case.with_fifo_depths(found.depths)
+    return stepsim.sizing.with_least_depths(case, data)
 
 
 _ORIGINS = {

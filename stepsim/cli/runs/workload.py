@@ -12,7 +12,7 @@ import typer
 import stepsim.simulation
 import stepsim.workloads
 from stepsim.cli.commands import ready
-from stepsim.cli.runs.fifo_depths import depth_field, depth_parameter, taken_depths
+from stepsim.cli.runs.fifo_depths import depth_field, taken_depths
 from stepsim.cli.runs.inputs import RequestSource, TokenSource, Traces, read_traces
 from stepsim.cli.runs.machine_choice import DEFAULT_MACHINE, MachineChoice
 from stepsim.cli.runs.panels import WorkloadCommand
@@ -25,6 +25,7 @@ from stepsim.workloads import (
     ParameterError,
     Source,
     Workload,
+    depth_parameter,
     fields_of,
     find_workload,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import stepsim.sweep
 from stepsim.arguments import counted
 from stepsim.cli.console import note
 
@@ -17,3 +18,13 @@ def note_missing(folder: Path, missing: int) -> None:
 def failures_query(folder: Path) -> str:
     """The command that shows why runs failed."""
     return f'stepsim sweep query {folder} "SELECT design, message FROM failures"'
+
+
+def deadlock_fixes(folder: Path) -> dict[str, str]:
+    """The least fix of a deadlock of each design point, in words."""
+    rows = stepsim.sweep.read_failures(folder, ["design", "message", "fix"]).to_pylist()
+    found: dict[str, str] = {}
+    for row in rows:
+        if row["fix"] is not None:
+            found.setdefault(row["design"], row["message"].splitlines()[-1])
+    return found

@@ -259,7 +259,7 @@ def design_costs(
         ),
         len(common),
         manifest.traces,
-        len(manifest.designs),
+        manifest.points,
         tuple(
             LeftOut(point, labels[point], len(own.traces), lost[point])
             for point, own in costs.items()

@@ -285,7 +285,7 @@ def read_frame(folder: str | Path) -> Frame:
     return Frame(
         str(folder),
         _design_values(folder, first),
-        label_points(folder, first, specified),
+        label_points(folder, first, specified, read_manifest(folder).replicates),
         tuple(specified),
         runs,
     )
@@ -306,7 +306,8 @@ def _design_values(
         point: manifest.spec.get("parameters", {}) | manifest.designs[row["design"]]
         for point, row in first.items()
     }
-    return {p: {**values, **given[p]} for p, values in point_values(folder, first).items()}
+    found = point_values(folder, first, manifest.replicates)
+    return {p: {**values, **given[p]} for p, values in found.items()}
 
 
 def _measures(folder: str | Path) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ POINT_COLUMNS = (
 """Columns of the runs that `label_points` looks at."""
 
 TRACE_COLUMNS = (
-    "trace", "layer", "step", "window", "lengths", "lengths_step", "lengths_window",
+    "trace", "layer", "step", "window", "replicate", "lengths", "lengths_step", "lengths_window",
 )  # fmt: skip
 """Columns that distinguish the runs of a design point."""
 
@@ -28,8 +28,9 @@ _Key = TypeVar("_Key")
 
 
 def label_points(
-    folder: str | Path, rows: Mapping[int, _Row], specified: Sequence[str]
-) -> dict[int, str]:
+    folder: str | Path, rows: Mapping[int, _Row], specified: Sequence[str],
+    replicates: Collection[str] = (),
+) -> dict[int, str]:  # fmt: skip
     """``tile=8 machine.hbm.channels=16``: what differs among design points.
 
     Parameters
@@ -38,6 +39,7 @@ def label_points(
     rows : one run of every design point, any of them.
     specified : keys of the specification, which come first. Machines with different names show
         these keys only; the name represents the rest.
+    replicates : axes that belong to the runs of a design point.
 
     Raises
     ------
@@ -45,7 +47,7 @@ def label_points(
         A row has no JSON objects as parameters and machine.
     """
     machines = {point: _machine(folder, row) for point, row in rows.items()}
-    everything = point_values(folder, rows)
+    everything = point_values(folder, rows, replicates)
     shown = _varying(list(everything.values()))
     named: dict[str, list[_Row]] = {}
     for point, row in rows.items():
@@ -61,19 +63,27 @@ def label_points(
     return _distinct(labels, lambda point: f"design {point}")
 
 
-def point_values(folder: str | Path, rows: Mapping[int, _Row]) -> dict[int, dict[str, Any]]:
+def point_values(
+    folder: str | Path, rows: Mapping[int, _Row], replicates: Collection[str] = ()
+) -> dict[int, dict[str, Any]]:
     """Parameters and the machine of design points, by the keys of a specification.
+
+    Without those of ``replicates``, which differ among the runs of a point.
 
     Raises
     ------
     SweepError
         A row has no JSON objects as parameters and machine.
     """
-    return {
+    found = {
         point: nested(folder, row, "parameters")
         | {"machine": row["machine"]}
         | _machine(folder, row)
         for point, row in rows.items()
+    }
+    return {
+        point: {key: value for key, value in values.items() if key not in replicates}
+        for point, values in found.items()
     }
 
 

@@ -157,4 +157,4 @@ def _point_labels(folder: str | Path, runs: pa.Table) -> dict[int, str]:
     found = [row for index in first for row in about.slice(index, 1).to_pylist()]
     rows = {row["point"]: row for row in found}
     specified = dict.fromkeys(key for design in read_designs(folder).values() for key in design)
-    return label_points(folder, rows, list(specified))
+    return label_points(folder, rows, list(specified), read_manifest(folder).replicates)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from stepsim.arguments import is_depth_plan
+from stepsim.arguments import AUTO_DEPTH, is_depth_plan
 from stepsim.errors import MachineError, StepSimError, UserCodeError
 from stepsim.machine import Machine, load_machine, parse_overrides
 from stepsim.simulation import counting_of
@@ -24,6 +24,7 @@ from stepsim.workloads import (
     Model,
     ParameterError,
     Source,
+    depth_parameter,
     fields_of,
     parameter_problems,
     resolve,
@@ -33,9 +34,9 @@ _LABEL_LENGTH = 80
 _MACHINE = "machine."
 _FILES = ("machine", "model")
 _ONE_DEPTH = (
-    "; design points have one depth for all FIFOs. Find depths for each FIFO with `stepsim size` "
-    "and use them with `stepsim run --fifo-depth FILE.yaml`, or state them by with_depth in a "
-    "your own workload"
+    "; design points have one depth for all FIFOs, or auto, which finds the least bytes for each "
+    "run. Use depths from a file with `stepsim run --fifo-depth FILE.yaml`, or state them by "
+    "with_depth in your own workload"
 )
 _PLAIN = (int, float, str, bool, NoneType)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
@@ -51,16 +52,18 @@ def read_designs(
     for problem in spec.axis_problems():
         problems.add(problem)
     given: list[dict[str, Any]] = []
+    replicates = 1
     common: dict[str, Any] = {}
-    if all(spec.grid.values()):
+    if all(spec.grid.values()) and all(spec.replicates.values()):
         with problems.collected():
             common = spec.common()
-            given = spec.without_repeats().design_points()
+            without = spec.without_repeats()
+            given, replicates = without.design_points(), without.replicate_count
     machines: dict[str, Machine | MachineError] = {}
     found = []
     for index, values in enumerate(given):
         # Listed points come last.
-        listed = index - (len(given) - len(spec.points))
+        listed = index // replicates - (len(given) // replicates - len(spec.points))
         one = Design(spec, source, common, values, index, listed, problems, machines)
         if one.check(machine_known=machine_known):
             found.append(one)
@@ -108,6 +111,7 @@ class Design:
     Attributes
     ----------
     where : its name in messages.
+    group : index of the first of its replicates.
     given : the given parameters of the workload.
     """
 
@@ -123,6 +127,7 @@ class Design:
         machines: dict[str, Machine | MachineError],
     ) -> None:
         self.index = index
+        self.group = index - index % spec.replicate_count
         self._listed = listed
         self.where = f"design point {index}" + (f" ({_text(design)})" if design else "")
         self._spec, self._source, self._design = spec, source, design
@@ -136,6 +141,10 @@ class Design:
             if key != "machine" and not key.startswith(_MACHINE)
         }
         self._config = own.pop("config", None)
+        depth = depth_parameter(fields_of(self._workload))
+        self._least_depths = depth if own.get(depth) == AUTO_DEPTH else None
+        if self._least_depths is not None:
+            del own[depth]
         self.given = own
 
     def check(self, *, machine_known: bool) -> bool:
@@ -210,8 +219,15 @@ class Design:
             found.config,
             self._machine,
             counting_of(self._spec.counting, found.config),
-            [self._source.text, plain, self._machine.to_dict()],
+            [self._source.text, plain, self._machine.to_dict(), *self._sizing()],
+            self._least_depths,
+            self.group,
+            _text({key: self._design[key] for key in self._spec.replicates}) or None,
         )
+
+    def _sizing(self) -> list[str]:
+        """The part of its content that says that depths are found for each run."""
+        return [] if self._least_depths is None else [f"{self._least_depths}={AUTO_DEPTH}"]
 
     def _portable(self, values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
         """The values without objects of classes that only the user's file defines."""
@@ -229,10 +245,11 @@ class Design:
         """The path of a key's value in the specification, such as ``grid.tile[2]``."""
         if key not in self._design:
             return None
-        if self._listed >= 0:
+        if self._listed >= 0 and key not in self._spec.replicates:
             return f"points[{self._listed}].{key}"
-        texts = [repr(value) for value in self._spec.grid[key]]
-        return f"grid.{key}[{texts.index(repr(self._design[key]))}]"
+        axes = "replicates" if key in self._spec.replicates else "grid"
+        texts = [repr(value) for value in getattr(self._spec, axes)[key]]
+        return f"{axes}.{key}[{texts.index(repr(self._design[key]))}]"
 
     def _find_machine(self, *, known: bool) -> Machine | None:
         """The machine with its changes; None if it is invalid."""
@@ -286,9 +303,10 @@ class Design:
 
     def _blame(self, key: str, text: str, *, misnamed: bool = False) -> None:
         """Add a problem at its key: in the design point, or once for all of them."""
-        if misnamed and key in self._spec.grid:
-            self._problems.add(f"grid.{key}: {text}")
-            return
+        for axes in ("grid", "replicates"):
+            if misnamed and key in getattr(self._spec, axes):
+                self._problems.add(f"{axes}.{key}: {text}")
+                return
         common = key in self._spec.parameters or (key == "model" and self._spec.model is not None)
         if key in self._design or (not common and key != "machine"):
             self._problems.add_of_point(self.where, f"{key}: {text}", partial(self.place, key))

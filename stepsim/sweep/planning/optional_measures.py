@@ -23,7 +23,12 @@ def optional_measures(spec: SweepSpec, machines: Iterable[Mapping[str, Any]]) ->
     ----------
     machines : values of the machines of its design points, as returned by `Machine.to_dict`.
     """
-    keys = [*spec.parameters, *spec.grid, *(key for point in spec.points for key in point)]
+    keys = [
+        *spec.parameters,
+        *spec.grid,
+        *spec.replicates,
+        *(key for point in spec.points for key in point),
+    ]
     energy = any("energy" in machine for machine in machines)
     energy = energy or any(key.startswith(_TABLE) for key in keys)
     found = (*(ENERGY if energy else ()), *(SPREAD if spec.ensemble is not None else ()))

@@ -121,7 +121,10 @@ class Plan:
     @property
     def size(self) -> str:
         """``24 runs: 4 design points x 6 traces``: how much there is to do, in words."""
-        counts = [_count(len(self.points), "design point")]
+        replicates = self.spec.replicate_count
+        counts = [_count(len(self.points) // replicates, "design point")]
+        if replicates > 1:
+            counts.append(_count(replicates, "replicate"))
         if self.workload.inputs:
             counts.append(_count(len(self.traces), "trace"))
         return f"{_count(self.runs, 'run')}: {' x '.join(counts)}"

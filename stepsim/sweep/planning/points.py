@@ -24,6 +24,10 @@ class Point:
         they were given, because other processes have not loaded the class; those that are not
         given are left out.
     content : its canonical values, which are part of the keys of its runs.
+    least_depths : the parameter for the depth of FIFOs, if each run gets the depths of the fewest
+        bytes; else None.
+    group : index of the first of its replicates, over which results are means.
+    replicate : the values that distinguish it from these, as text; None without replicates.
     origins, config : see `Resolved`.
     counting : how bytes and FLOPs are counted.
     """
@@ -37,6 +41,9 @@ class Point:
     machine: Machine
     counting: str
     content: list[Any]
+    least_depths: str | None
+    group: int
+    replicate: str | None
 
     def resolved(self) -> Resolved[Workload]:
         """The workload with its parameters."""

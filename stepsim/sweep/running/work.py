@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 import stepsim.simulation
+import stepsim.sizing
+from stepsim.arguments import AUTO_DEPTH
 from stepsim.collection import without_collection
 from stepsim.graph import Bindings, without_source_lines
 from stepsim.results import ENDED
@@ -32,6 +34,9 @@ from stepsim.sweep.planning.plan import Chunk, versions
 from stepsim.sweep.planning.traces import Trace
 from stepsim.sweep.storage.schema import UNIT_ROWS_SCHEMA
 from stepsim.workloads import Data
+
+_FIX_RUNS = 400
+"""Most runs for the fix of a deadlock."""
 
 _KEPT_PROGRAMS = 2
 """Prepared programs that a worker keeps; chunks come in the order of the design points."""
@@ -103,12 +108,15 @@ class _About:
         code = point.source.path, point.source.digest
         self.key = json.dumps([*point.content, *code, point.counting], sort_keys=True)
         self.columns = {
-            "point": point.index,
+            "point": point.group,
+            "replicate": point.replicate,
             **describe(point.source, self.resolved, point.machine, point.counting, None),
             "stepsim_version": known.pop("stepsim"),
             "model_version": known.pop("model"),
             "versions": json.dumps(known, sort_keys=True),
         }
+        if point.least_depths is not None:
+            self.columns |= _sized_columns(point.least_depths, self.columns)
 
 
 class _Rows:
@@ -122,6 +130,7 @@ class _Rows:
         self.failures: list[dict[str, Any]] = []
         self.units: list[pa.Table] = []
         self._waiting: list[_Run | _Failure] = []
+        self._fixed = False
         self.prepare_seconds = 0.0
         self.engine_seconds = 0.0
 
@@ -138,6 +147,9 @@ class _Rows:
             workload = self._about.resolved.workload
             data = trace.fed_to(type(workload), workload.values())
             case = _case(self._chunk, self._about, data)
+            if self._chunk.point.least_depths is not None:
+                case = stepsim.sizing.with_least_depths(case, data)
+                identity["fifo_depths"] = json.dumps(dict(case.prepared.fifo_depths))
             self.prepare_seconds += time.perf_counter() - begin
             stage = "run"
             run = _Run(identity, case, data, case.bound(data))
@@ -209,8 +221,24 @@ class _Rows:
             columns = [keys, *units.columns]
             self.units.append(pa.Table.from_arrays(columns, schema=UNIT_ROWS_SCHEMA))
         if totals.status != "ok":
-            return _Failure(run.identity, "run", totals.status, totals.reason)
+            return self._unsuccessful(run, totals)
         return None
+
+    def _unsuccessful(self, run: _Run, totals: Totals) -> _Failure:
+        """Why a run was not successful, with the least fix of the first deadlock of a chunk."""
+        reason, fix = totals.reason, None
+        if totals.status == "deadlock" and not self._fixed:
+            self._fixed = True
+            # A limit of time would make rows depend on the machine.
+            found = stepsim.sizing.fix_deadlock(
+                run.case.prepared,
+                bindings=run.indices,
+                limits=self._limits,
+                max_runs=_FIX_RUNS,
+                max_seconds=None,
+            )
+            reason, fix = f"{reason}\n{found.sentences[0]}", json.dumps(found.to_dict())
+        return _Failure(run.identity, "run", totals.status, reason, fix)
 
     def _spread(self, run: _Run, totals: Totals) -> dict[str, float | None]:
         """Measures of the disturbed runs of a successful run, if requested."""
@@ -243,10 +271,25 @@ class _Failure:
     stage: str
     error: str
     message: str
+    fix: str | None = None
 
     def row(self) -> dict[str, Any]:
-        own = {"stage": self.stage, "error": self.error, "message": self.message}
+        own = {
+            "stage": self.stage, "error": self.error, "message": self.message, "fix": self.fix,
+        }  # fmt: skip
         return {**self.identity, **own}
+
+
+def _sized_columns(parameter: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameter for the depth of FIFOs where each run has depths of its own."""
+    parameters = json.loads(columns["parameters"]) | {parameter: AUTO_DEPTH}
+    origins = json.loads(columns["origins"]) | {parameter: "given"}
+    stated = {parameter: None} if parameter in columns else {}
+    return {
+        **stated,
+        "parameters": json.dumps(parameters, sort_keys=True),
+        "origins": json.dumps(origins, sort_keys=True),
+    }
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -81,6 +81,11 @@ class TuneSpec(SweepSpec):
         problems = self.axis_problems()
         if not self.grid:
             problems.append("grid: missing; give the axes to search, lists of values or ranges")
+        if self.replicates:
+            problems.append(
+                "replicates: a search compares designs over traces; remove the key, and run the "
+                "designs that it finds as a sweep with replicates"
+            )
         return problems
 
 

@@ -167,6 +167,11 @@ class SweepSpec(Section):
     parameters: dict[str, _Value] = Field(default={}, description="parameters of every point")
     grid: dict[str, _Axis] = Field(default={}, description="axes of the design space")
     points: list[dict[str, _Value]] = Field(default=[], description="listed design points")
+    replicates: dict[str, _Axis] = Field(
+        default={},
+        description="axes, such as a seed, over which results are means: every design point runs "
+        "with all of their values",
+    )
     metrics: list[Literal[EVERY_MEASURE]] | None = Field(  # type: ignore[valid-type]
         default=None, description="totals to keep; the others are null. All if absent"
     )
@@ -205,25 +210,42 @@ class SweepSpec(Section):
     def axis_problems(self) -> list[str]:
         """Problems of axes that are empty or have a value twice, in sentences."""
         problems = []
-        for axis, values in self.grid.items():
-            texts = [repr(value) for value in values]
-            if not values or len(set(texts)) != len(texts):
-                what = "holds a value twice" if values else "is empty"
-                problems.append(f"grid.{axis}: {what}; give every value of an axis once")
+        for key, axes in (("grid", self.grid), ("replicates", self.replicates)):
+            for axis, values in axes.items():
+                texts = [repr(value) for value in values]
+                if not values or len(set(texts)) != len(texts):
+                    what = "holds a value twice" if values else "is empty"
+                    problems.append(f"{key}.{axis}: {what}; give every value of an axis once")
+        varied = {*self.grid, *self.parameters, *(key for point in self.points for key in point)}
+        problems += [
+            f"replicates.{axis}: also given in grid, points or parameters; name it once"
+            for axis in self.replicates
+            if axis in varied or (axis == "model" and self.model is not None)
+        ]
         return problems
+
+    @property
+    def replicate_count(self) -> int:
+        """The number of replicates of each design point."""
+        return math.prod(map(len, self.replicates.values()))
 
     @typed
     def without_repeats(self) -> SweepSpec:
         """The same with every value of an axis once."""
-        grid = {
-            axis: list({repr(value): value for value in values}.values())
-            for axis, values in self.grid.items()
+        once = {
+            key: {
+                axis: list({repr(value): value for value in values}.values())
+                for axis, values in axes.items()
+            }
+            for key, axes in (("grid", self.grid), ("replicates", self.replicates))
         }
-        return self.model_copy(update={"grid": grid})
+        return self.model_copy(update=once)
 
     @typed
     def design_points(self) -> list[dict[str, Any]]:
         """Every design point without the common parameters, in a fixed order.
+
+        The replicates of a point follow each other.
 
         Raises
         ------
@@ -234,6 +256,7 @@ class SweepSpec(Section):
         if problems:
             raise SeveralProblems(problems)
         count = math.prod(map(len, self.grid.values())) + len(self.points)
+        count *= self.replicate_count
         check_size("grid", count, MOST_POINTS, "design points", "leave out values, or divide it")
         names = list(self.grid)
         product = [
@@ -250,7 +273,11 @@ class SweepSpec(Section):
                     f"design points {first[full]} and {i} are the same ({point}); "
                     "remove one of them"
                 )
-        return points
+        replicates = [
+            dict(zip(self.replicates, values, strict=True))
+            for values in itertools.product(*self.replicates.values())
+        ]
+        return [point | replicate for point in points for replicate in replicates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +436,9 @@ def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
     changes["parameters"] = {key: located(key, value) for key, value in spec.parameters.items()}
     changes["grid"] = {
         key: [located(key, value) for value in values] for key, values in spec.grid.items()
+    }
+    changes["replicates"] = {
+        key: [located(key, value) for value in values] for key, values in spec.replicates.items()
     }
     changes["points"] = [
         {key: located(key, value) for key, value in point.items()} for point in spec.points

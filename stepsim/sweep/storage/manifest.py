@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ class Manifest:
 
     Attributes
     ----------
-    designs : the design points as they were specified, by label.
+    designs : the design points as they were specified, by label, without the values that
+        distinguish replicates.
     runs : number of runs of the whole sweep, done or not.
     spec : the specification with all its keys.
     parameters : columns of the parameters of the workload.
@@ -39,9 +41,20 @@ class Manifest:
     plan: str
 
     @property
+    def replicates(self) -> tuple[str, ...]:
+        """Axes over whose values the results of a design point are means."""
+        return tuple(self.spec.get("replicates", ()))
+
+    @property
+    def points(self) -> int:
+        """Number of design points; their replicates do not count."""
+        several = {key: len(values) for key, values in self.spec.get("replicates", {}).items()}
+        return len(self.designs) // math.prod(several.values())
+
+    @property
     def traces(self) -> int:
-        """Number of traces that every design point runs on."""
-        return self.runs // len(self.designs)
+        """Number of traces that every design point runs on, once for each of its replicates."""
+        return self.runs // self.points
 
 
 def load_manifest(folder: Path) -> dict[str, Any]:
@@ -77,12 +90,16 @@ def read_manifest(folder: str | Path) -> Manifest:
         )
     found = load_manifest(place)
     try:
-        designs = {label: dict(design) for label, design in found["designs"].items()}
+        spec, plan = dict(found["spec"]), str(found["plan"])
+        replicates = spec.get("replicates", {}).keys()
+        designs = {
+            label: {key: value for key, value in design.items() if key not in replicates}
+            for label, design in found["designs"].items()
+        }
         parameters = {
             name: field(name, pa.type_for_alias(one["type"]), one["unit"], one["definition"])
             for name, one in found["parameters"].items()
         }
-        spec, plan = dict(found["spec"]), str(found["plan"])
         manifest = Manifest(designs, int(found["runs"]), spec, parameters, plan)
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
         raise _unusable(place / MANIFEST, "something else") from error

@@ -22,7 +22,7 @@ TABLES: Final = ("failures", "units", "runs")
 _IDENTITY: Final = (
     "run", "point", "workload", "workload_digest", "model", "model_json", "parameters", "origins",
     "config", "counting", "machine", "machine_json", "trace", "trace_id", "layer", "step",
-    "window", "lengths", "lengths_id", "lengths_step", "lengths_window", "batch",
+    "window", "replicate", "lengths", "lengths_id", "lengths_step", "lengths_window", "batch",
 )  # fmt: skip
 _VERSIONS: Final = ("stepsim_version", "model_version", "versions")
 _ALWAYS: Final = (
@@ -31,7 +31,7 @@ _ALWAYS: Final = (
 )  # fmt: skip
 
 FAILURES_SCHEMA: Final = schema(
-    "sweep.failures", [*_IDENTITY, "stage", "error", "message", *_VERSIONS], _ALWAYS
+    "sweep.failures", [*_IDENTITY, "stage", "error", "message", "fix", *_VERSIONS], _ALWAYS
 )
 """Columns of the runs of a sweep that failed."""
 
@@ -54,6 +54,7 @@ def runs_schema(parameters: Mapping[str, pa.Field]) -> pa.Schema:
             "regions_built",
             "active_experts",
             "max_load",
+            "fifo_depths",
             "status",
             *MEASURES,
             "program_hash",
