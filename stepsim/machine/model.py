@@ -293,7 +293,11 @@ class Machine(Section):
             f"on-chip {self.onchip.bytes_per_cycle} B/cycle; FIFO depth {depth}"
             + (f"; rules {self.model}" if self.model != "step-2025" else "")
             + (f"; closure slack {self.closure_slack}" if self.closure_slack else "")
-            + (f"; clock {1000 * self.clock_ghz:g} MHz" if self.clock_ghz is not None else "")
+            + (
+                "; no clock stated (--set clock_ghz=N)"
+                if self.clock_ghz is None
+                else f"; clock {1000 * self.clock_ghz:g} MHz"
+            )
             + ("" if self.costs is None else f"; costs {_amount(self.cost() or 0, self.costs)}")
         )
 

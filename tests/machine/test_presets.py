@@ -98,12 +98,12 @@ def test_summary_shows_the_resolved_numbers() -> None:
     assert text == (
         "sda-hdl: HBM 8 channels x 64 B / 2 cycles = 256 B/cycle peak, "
         "latency 2 + start-up 14 cycles, model published; on-chip 256 B/cycle; "
-        "FIFO depth 2; closure slack 1"
+        "FIFO depth 2; closure slack 1; no clock stated (--set clock_ghz=N)"
     )
 
 
 def test_summary_claims_no_depth_that_the_run_chooses() -> None:
-    assert load_machine("sda-1024").summary().endswith("; FIFO depth left to the run")
+    assert "; FIFO depth left to the run; no clock" in load_machine("sda-1024").summary()
 
 
 @pytest.mark.parametrize(
