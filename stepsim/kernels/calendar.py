@@ -6,7 +6,7 @@ served in unit order. Each unit has at most one entry, and its time can be moved
 
 from __future__ import annotations
 
-from stepsim.kernels.build.jit import inlined, kernel
+from stepsim.kernels.build.jit import apart, inlined
 
 
 @inlined
@@ -48,7 +48,7 @@ def _sift_down(state, n, i):
     state.units[unit].hpos = i
 
 
-@kernel
+@apart
 def schedule(state, unit, time):
     """Enter ``unit`` at ``time``, or move its entry there."""
     shared = state.globals[0]

@@ -289,8 +289,9 @@ def working(
         channels = state.channels
         kept = slice(None) if history is True else list(history)
         channels["keep"][kept] = 1
-        channels["grow_at"][kept] = channels["mask"][kept] + 1
-        set_looks(channels)
+        rings = channels["mask"][kept] + 1
+        channels["grow_at"][kept] = rings
+        channels["look_at"][kept] = np.minimum(channels["look_at"][kept], rings)
     return Working(words, fixed, state)
 
 

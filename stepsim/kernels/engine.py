@@ -104,7 +104,7 @@ def run_on(state):
             if status == Status.WAIT_MEMORY:
                 issue(state, un.port, un.clk, un.need)
             elif status == Status.WAIT_DECISION:
-                schedule(state, u, un.evt)
+                schedule(reference, u, un.evt)
             elif status == Status.DONE:
                 _end(un, state, status)
             elif status == Status.FAILED:
@@ -117,7 +117,7 @@ def run_on(state):
             elif status == Status.NO_PACES:
                 return RunState.NO_PACES
             if un.visible >= un.watch:
-                look_again(un, state)
+                look_again(un, u, reference)
             if un.clk > shared.max_cycles:
                 return RunState.CYCLE_LIMIT
             if shared.steps >= shared.limit_steps:
@@ -139,7 +139,7 @@ def run_on(state):
         # 4. Serve them: wake every unit that is due now.
         shared.now = now
         if now == parked:
-            let_go_at(state, now)
+            let_go_at(reference, now)
         while shared.calendar_length > 0 and state.units[next_unit(state)].evt == now:
             u = pop_unit(state)
             _wake(state.units[u], state, u, now)

@@ -39,21 +39,27 @@ _NOT_YET: Final = -1
 _FORGOTTEN: Final = -2
 
 
-@cold
+@inlined
 def _keep(un, state, clock):
     # The pace is about to change, in a primitive that ends at a clock.
-    un.last_pace = un.h
-    un.last_visible = un.visible
-    un.last_clock = clock
-    if un.log > LAST_ONLY:
-        mask = state.globals[0].pace_mask
-        at = ((un.log - 1) * (mask + 1) + (un.changes & mask)) << _SHIFT
-        state.paces[at] = un.h
-        state.paces[at + 1] = un.visible
-        state.paces[at + 2] = clock
-        un.changes += 1
-        if un.changes == _MOST_CHANGES:
-            un.changes = _MOST_CHANGES >> 1
+    if un.log == LAST_ONLY:
+        un.last_pace = un.h
+        un.last_visible = un.visible
+        un.last_clock = clock
+    else:
+        _keep_in_ring(un, state, clock)
+
+
+@cold
+def _keep_in_ring(un, state, clock):
+    mask = state.globals[0].pace_mask
+    at = ((un.log - 1) * (mask + 1) + (un.changes & mask)) << _SHIFT
+    state.paces[at] = un.h
+    state.paces[at + 1] = un.visible
+    state.paces[at + 2] = clock
+    un.changes += 1
+    if un.changes == _MOST_CHANGES:
+        un.changes = _MOST_CHANGES >> 1
 
 
 @inlined
@@ -100,7 +106,7 @@ def _stands(ch):
     return ch.cwait != 0 and ch.removed == ch.sent
 
 
-@cold
+@inlined
 def may_go_on(un, state, c, clock, sends):
     """0 if a producer that came to FIFO ``c`` with its clock at ``clock`` and found it full goes on
     now, and its pace has been raised; else the status to return.
@@ -221,9 +227,18 @@ def let_go_at(state, pace):
 
 
 @apart
-def look_again(un, state):
-    """Step the producers parked at the inputs of ``un`` that may go on after what it did."""
+def look_again(un, unit, state):
+    """Step the producers parked at the inputs of a unit that may go on after what it did."""
     un.watch = INFINITY
+    ended = un.state == Status.DONE or un.state == Status.FAILED
+    if ended or un.nin <= state.globals[0].parked:
+        _look_at_inputs(un, state)
+    else:
+        _look_at_parked(un, unit, state)
+
+
+@inlined
+def _look_at_inputs(un, state):
     for j in range(un.nin):
         ch = state.channels[state.parameters[un.in0 + j]]
         if ch.pwait == 2:
@@ -232,3 +247,21 @@ def look_again(un, state):
                 let_go(state, ch)
             else:
                 un.watch = min(un.watch, clock)
+
+
+@inlined
+def _look_at_parked(un, unit, state):
+    shared = state.globals[0]
+    i = shared.calendar_end - 1
+    while i >= shared.calendar_end - shared.parked:
+        producer = state.units[state.calendar[i]]
+        i -= 1
+        clock = producer.evt
+        if clock <= un.visible or clock < un.watch:
+            ch = state.channels[producer.wait_channel]
+            if ch.consumer == unit:
+                if clock <= un.visible:
+                    let_go(state, ch)
+                    i += 1  # another unit has taken its place
+                else:
+                    un.watch = clock

@@ -10,6 +10,8 @@ depend on the order in which units run.
 
 from __future__ import annotations
 
+import numpy as np
+
 from stepsim.kernels.arena import copy_payload, grow_ring, release, retain
 from stepsim.kernels.build.jit import cold, inlined
 from stepsim.kernels.layout import Abort, Cause, Parks, Status
@@ -145,7 +147,27 @@ def take(un, state, c):
     After :func:`work` since the last primitive, :func:`take_later` is the one to use.
     """
     ch = state.channels[c]
-    token = state.slots[ch.start + (ch.removed & ch.mask)]
+    _remove(un, state, ch, state.slots[ch.start + (ch.removed & ch.mask)])
+
+
+@inlined
+def take_shown(un, state, c, token):
+    """As :func:`take`, of the ``token`` that :func:`head` returned, without looking it up.
+
+    Not after :func:`room`, which may move the ring of a unit that feeds itself.
+    """
+    _remove(un, state, state.channels[c], token)
+
+
+@inlined
+def take_shown_later(un, state, c, token):
+    """As :func:`take_shown`, after work."""
+    un.visible = un.clk
+    _remove(un, state, state.channels[c], token)
+
+
+@inlined
+def _remove(un, state, ch, token):
     token.rel = un.clk + 1
     token.hrel = un.h + 1
     ch.removed += 1
@@ -166,18 +188,22 @@ def take_later(un, state, c):
 def grab(un, state, c, held):
     """TAKE the head into the private slot ``held``, level included."""
     ch = state.channels[c]
-    token = state.slots[ch.start + (ch.removed & ch.mask)]
-    copy_payload(token, held)
-    held.level = token.level
-    retain(state, token)
-    take(un, state, c)
+    _grab(un, state, ch, state.slots[ch.start + (ch.removed & ch.mask)], held)
 
 
 @inlined
-def grab_later(un, state, c, held):
-    """As :func:`grab`, after work."""
+def _grab(un, state, ch, token, held):
+    copy_payload(token, held)
+    held.level = token.level
+    retain(state, token)
+    _remove(un, state, ch, token)
+
+
+@inlined
+def grab_later(un, state, c, token, held):
+    """As :func:`grab`, after work, of the ``token`` that :func:`head` returned."""
     un.visible = un.clk
-    grab(un, state, c, held)
+    _grab(un, state, state.channels[c], token, held)
 
 
 @inlined
@@ -198,9 +224,9 @@ def take_token(un, state, c, held):
     """TAKE the next token into the private slot ``held``: 0, or the status to return."""
     status = await_token(un, state, c)
     if status == 0:
-        head(un, state, c)
+        token = head(un, state, c)
         un.fires += 1
-        grab(un, state, c, held)
+        _grab(un, state, state.channels[c], token, held)
     return status
 
 
@@ -258,22 +284,39 @@ def room_after(un, state, c, cycles, sends=True):
     """
     ch = state.channels[c]
     if ch.sent - ch.removed >= ch.cap:
-        if ch.gone != 0:
-            return abort(un, Abort.CONSUMER_GONE, c, 0)
-        ch.pwait = 1
-        un.wait_channel = c
-        return Status.WAIT_OUTPUT
-    if ch.sent >= ch.look_at:
-        if ch.sent >= ch.grow_at and (not grow_ring(state, ch) or is_full(state)):
-            return Status.NO_SPACE
-        if ch.parks != Parks.NEVER and ch.sent >= ch.cap:
-            # Most that park go on when the slot is freed, and nobody looks at their clocks.
-            old = state.slots[ch.start + ((ch.sent - ch.cap) & ch.mask)]
-            if old.hrel > un.h + 1:
-                clock = un.clk + cycles
-                if ch.parks >= Parks.PROBES or (old.hrel < clock and old.rel <= clock):
-                    return may_go_on(un, state, c, clock, sends)
-    return 0
+        if ch.gone == 0:
+            ch.pwait = 1
+            un.wait_channel = c
+            return Status.WAIT_OUTPUT
+    elif ch.sent < ch.look_at:
+        return 0
+    else:
+        # Most that park go on when the slot is freed, and nobody looks at their clocks.
+        old = state.slots[ch.start + ((ch.sent - ch.cap) & ch.mask)]
+        if ch.sent < ch.grow_at:
+            if old.hrel <= un.h + 1:
+                return 0
+            if ch.parks == Parks.TAKES and (
+                old.hrel >= un.clk + cycles or old.rel > un.clk + cycles
+            ):
+                return 0
+    return _look_closer(un, state, c, un.clk + cycles, sends)
+
+
+@cold
+def _look_closer(un, state, c, clock, sends):
+    # One function for all that is rare: of several, every sender would prepare the results.
+    ch = state.channels[c]
+    if ch.sent - ch.removed >= ch.cap:
+        return abort(un, Abort.CONSUMER_GONE, c, 0)
+    if ch.sent >= ch.grow_at and (not grow_ring(state, ch) or is_full(state)):
+        return Status.NO_SPACE
+    if ch.parks == Parks.NEVER or ch.sent < ch.cap:
+        return 0
+    old = state.slots[ch.start + ((ch.sent - ch.cap) & ch.mask)]
+    if old.hrel <= un.h + 1:
+        return 0
+    return may_go_on(un, state, c, clock, sends)
 
 
 @inlined
@@ -299,12 +342,19 @@ def emit(un, state, c, when, level):
 
     Needs :func:`room`. The forward latency is a floor: a later ``when`` is kept as it is.
     """
+    wait_for_slot(un, state, c)
+    return emit_reserved(un, state, c, when, level)
+
+
+@inlined
+def emit_reserved(un, state, c, when, level):
+    """As :func:`emit`, after :func:`wait_for_slot` for this token."""
     ch = state.channels[c]
     shared = state.globals[0]
-    wait_for_slot(un, state, c)
     token = state.slots[ch.start + (ch.sent & ch.mask)]
     stamp = un.clk + 1
-    token.stamp = when if when > stamp else stamp
+    # Neither is negative: compared as such, nothing is left of it where the token leaves now.
+    token.stamp = when if np.uint64(when) > np.uint64(stamp) else stamp
     note_late(state, c, un.clk, when)
     token.pub = un.h + 1
     token.level = level

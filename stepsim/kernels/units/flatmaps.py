@@ -22,6 +22,7 @@ from stepsim.kernels.queues import (
     room,
     room_after,
     take,
+    take_shown,
     work,
 )
 
@@ -159,7 +160,7 @@ def step_cache_read_addr(un, state):
                 x = head(un, state, its.row)
                 un.first_row = x.value
                 un.level = x.level
-                take(un, state, its.row)
+                take_shown(un, state, its.row, x)
                 un.pc = 1
             elif not is_closed(state, its.row):
                 return block_on_input(un, state, its.row)
@@ -184,7 +185,7 @@ def step_cache_read_addr(un, state):
             level = x.level
             un.tiles = x.value
             un.fires += 1
-            take(un, state, its.length)
+            take_shown(un, state, its.length, x)
             if level != un.level:
                 return abort(un, Abort.LEVELS_DIFFER, un.level, level)
             if un.tiles <= 0:
@@ -236,7 +237,7 @@ def step_last_tile(un, state):
             un.count = x.value
             un.level = x.level
             un.fires += 1
-            take(un, state, its.tiles)
+            take_shown(un, state, its.tiles, x)
             if un.count <= 0:
                 return abort(un, Abort.EMPTY_INNER, un.count, 0)
             un.position = 1

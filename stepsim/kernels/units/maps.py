@@ -70,7 +70,10 @@ def ready_pair(un, state, c1, c2):
         return block_on_input(un, state, c1)
     got2 = has_token(state, c2)
     if not got2 and not is_closed(state, c2):
-        _see(un, state, c1)
+        if got1:
+            head(un, state, c1)
+        else:
+            closure_ends(un, state, c1)
         return block_on_input(un, state, c2)
     if got1 and got2:
         return 0

@@ -61,18 +61,19 @@ def _start(un, state):
 def _enter(un, state, i, stamp):
     """The head of input ``i`` has this stamp, INFINITY for none."""
     k = un.nin + i
-    node = _node(un, k)
+    tree = _node(un, 0)  # read once, for the compiler cannot know that it stays
+    node = tree + 2 * k
     state.scratch[node] = stamp
     state.scratch[node + 1] = i
     while k > 1:
-        other = _node(un, k ^ 1)
+        other = tree + 2 * (k ^ 1)
         rival = state.scratch[other]
         beaten = state.scratch[other + 1]
         if rival < stamp or (rival == stamp and beaten < i):
             stamp = rival
             i = beaten
         k >>= 1
-        node = _node(un, k)
+        node = tree + 2 * k
         if state.scratch[node] == stamp and state.scratch[node + 1] == i:
             break
         state.scratch[node] = stamp

@@ -18,6 +18,7 @@ from stepsim.kernels.queues import (
     head,
     room,
     take,
+    take_shown,
 )
 from stepsim.kernels.units.maps import ready_pair
 from stepsim.kernels.walks import walk_level
@@ -59,8 +60,9 @@ def _await_trigger(un, state, c, trigger_rank):
         status = await_token(un, state, c)
         if status != 0:
             return status
-        un.level = head(un, state, c).level - trigger_rank
-        take(un, state, c)
+        token = head(un, state, c)
+        un.level = token.level - trigger_rank
+        take_shown(un, state, c, token)
         if un.level >= 0:
             return 0
 
@@ -186,7 +188,7 @@ def step_random_load(un, state):
             un.level = address.level
             un.tile_index = address.value
             un.fires += 1
-            take(un, state, its.address)
+            take_shown(un, state, its.address, address)
             un.pc = 1
             if _access(un, state, its.rows, its.cols, its.element_bits):
                 return Status.WAIT_MEMORY

@@ -33,6 +33,7 @@ from stepsim.kernels.queues import (
     room,
     take,
     take_later,
+    take_shown_later,
     work,
 )
 from stepsim.kernels.units.maps import bind_pair, ready_pair
@@ -134,7 +135,7 @@ def _accumulate_all(un, state, its, scan):
             return Status.FAILED
         load = tuple_load(state, x) if spreads else operand_load(un, state, its.states)
         _reduce(un, state, its, level, load, scan)
-        take_later(un, state, its.data)
+        take_shown_later(un, state, its.data, x)
 
 
 MAP_ACCUM, _map_accum = declare(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepsim.kernels.arena import release
+from stepsim.kernels.arena import copy_payload, release, retain
 from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.tiles import ceil_div, load_cycles, token_bytes, token_load
@@ -15,7 +15,7 @@ from stepsim.kernels.queues import (
     block_on_input,
     changed_input,
     closure_ends,
-    emit_copy,
+    emit_reserved,
     grab_later,
     has_token,
     head,
@@ -23,7 +23,7 @@ from stepsim.kernels.queues import (
     room_after,
     send_copy,
     send_move,
-    take_later,
+    take_shown_later,
     take_token,
     wait_for_slot,
     work,
@@ -46,7 +46,7 @@ def read_selector(un, state, c, ports):
     un.entry = state.parameters[shared.selectors + s.value]
     un.selector_level = s.level
     work(un, load_cycles(s, shared.onchip))
-    take_later(un, state, c)
+    take_shown_later(un, state, c, s)
     return 0
 
 
@@ -107,7 +107,7 @@ def step_partition(un, state):
                     cost, state.parameters[its.switch_cycles + state.parameters[un.entry + 1 + k]]
                 )
             work(un, token_load(state, token))
-            grab_later(un, state, its.data, x)
+            grab_later(un, state, its.data, token, x)
             if its.write_back != 0:
                 cost += ceil_div(token_bytes(state, x), shared.onchip)
             work(un, cost)
@@ -289,7 +289,7 @@ def step_reassemble(un, state):
             )
             if ready > un.clk:
                 work(un, ready - un.clk)
-            grab_later(un, state, c, x)
+            grab_later(un, state, c, token, x)
             if its.write_back != 0:
                 work(un, ceil_div(token_bytes(state, x), shared.onchip))
             _retag(x, its.write_back)
@@ -339,7 +339,8 @@ def step_broadcast(un, state):
             wait_for_slot(un, state, d)
             un.reserved += 1
         for j in range(un.nout):
-            emit_copy(un, state, state.parameters[its.out + j], 0, x.level, x)
+            copy_payload(x, emit_reserved(un, state, state.parameters[its.out + j], 0, x.level))
+            retain(state, x)
         release(state, x)
         un.pc = 0
 

@@ -21,6 +21,7 @@ from stepsim.kernels.queues import (
     send_move,
     take,
     take_later,
+    take_shown,
     take_token,
     work,
 )
@@ -292,7 +293,7 @@ def step_expand_ref(un, state):
             y = head(un, state, its.reference)
             un.level = y.level
             un.fires += 1
-            take(un, state, its.reference)
+            take_shown(un, state, its.reference, y)
             if x.level == 0 and un.level > 0 and its.whole == 0:
                 return abort(un, Abort.LEVEL_NOT_ALLOWED, un.level, 0)
             un.pc = 1

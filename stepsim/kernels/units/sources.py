@@ -26,7 +26,7 @@ from stepsim.kernels.queues import (
     emit,
     head,
     room,
-    take_later,
+    take_shown_later,
     work,
 )
 from stepsim.kernels.recording.journal import note_pace
@@ -100,8 +100,8 @@ def step_consumer(un, state):
         status = await_token(un, state, its.data)
         if status != 0:
             return status
-        head(un, state, its.data)
+        token = head(un, state, its.data)
         un.fires += 1
         work(un, its.hold)
-        take_later(un, state, its.data)
+        take_shown_later(un, state, its.data, token)
         work(un, its.pause)
