@@ -16,7 +16,11 @@ _KEPT: Final = 0.98
 """Fraction of that gain that fewer FIFOs, and finite depths, must keep."""
 
 _MOST_DEPTH: Final = 1 << 20
-_MOST_RUNS: Final = 40
+_MOST_SETS: Final = 40
+"""Most sets of FIFOs that are tried."""
+
+MOST_RUNS: Final = _MOST_SETS + _MOST_DEPTH.bit_length() + 2
+"""Most runs of a search: sets of FIFOs, doubled depths, and two runs before and after them."""
 
 Depths = Mapping[str, int | None]
 
@@ -35,11 +39,13 @@ def deeper_queues(
     done: ImageRun,
     *,
     limits: Limits | None = None,
+    ran: Callable[[], object] = lambda: None,
 ) -> DeeperQueues | None:
     """A few FIFOs that gain nearly as much as unbounded ones; None if those gain little.
 
     FIFOs of lanes are treated together. A FIFO whose producer never waits may matter when others
-    are deeper, so all FIFOs are tried if those that stall a producer are not enough.
+    are deeper, so all FIFOs are tried if those that stall a producer are not enough. ``ran`` is
+    called after every run, of which there are at most `MOST_RUNS`.
     """
     fifos = done.tables().fifos
     waits = dict(zip(fifos["name"].to_pylist(), fifos["producer_wait"].to_pylist(), strict=True))
@@ -56,6 +62,7 @@ def deeper_queues(
     def cycles(chosen: Sequence[str], depth: int | None = None) -> int:
         deeper = {name: depth for group in chosen for name in groups[group]}
         totals = prepared.changed(fifo_depths=deeper).run(bindings, limits=limits)
+        ran()
         return totals.cycles if totals.status == "ok" else done.totals.cycles
 
     everything = sorted(groups, key=lambda group: -weights[group])
@@ -86,7 +93,7 @@ def _fewest(found: Sequence[str], holds: Callable[[Sequence[str]], bool]) -> lis
             runs += 1
             if without and holds(without):
                 left = without
-            if runs >= _MOST_RUNS:
+            if runs >= _MOST_SETS:
                 return left
         size //= 2
     return left

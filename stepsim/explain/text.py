@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from stepsim.arguments import counted
 from stepsim.explain.changes.suggestions import Suggestion
 from stepsim.explain.changes.text import WIDTH, change_lines, cut, percent
 from stepsim.explain.speed_of_light import Resource, SpeedOfLight
@@ -56,6 +57,7 @@ def explanation_text(why: Why) -> str:
         lines += ["", *_light(why.speed_of_light)]
     if why.what_if is not None:
         lines += ["", *_suggestions(why.suggestions, why.what_if.cost_unit)]
+        lines.append(f"measured by {counted(why.what_if.runs, 'run')} with changes")
     lines += ["", *_stalls(why.stalls)]
     return "\n".join(line.rstrip() for line in lines)
 
@@ -66,8 +68,8 @@ def _light(light: SpeedOfLight) -> Iterator[str]:
         kind, target = _NAMES[one.kind], cut(one.target)
         name = f"{kind} {target}".rstrip()
         fits = len(name) <= _RESOURCE
-        counted = "" if one.unit in ("bytes", "FLOPs") else f" {one.unit}"
-        used, peak = f"{_amount(one.used, one)}{counted}", _amount(one.peak, one)
+        suffix = "" if one.unit in ("bytes", "FLOPs") else f" {one.unit}"
+        used, peak = f"{_amount(one.used, one)}{suffix}", _amount(one.peak, one)
         yield _row(name if fits else kind, used, peak, percent(one.share), f"{one.bound:,}")
         if not fits:
             yield cut(f"  {target}")

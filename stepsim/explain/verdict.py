@@ -17,7 +17,7 @@ from stepsim.results import Diagnosis, place_of
 KINDS: Final = {
     "hbm_bandwidth": "HBM bandwidth",
     "hbm_latency": "HBM latency",
-    "hbm_port": "the issue rate of a memory port",
+    "hbm_port": "the issue rate of memory ports",
     "compute": "compute",
     "onchip_bandwidth": "on-chip bandwidth",
     "token_rate": "the token rate of an operator",
@@ -103,7 +103,9 @@ def verdict_of(
     if largest.bound >= _NEAR * light.cycles:
         verdict = _with_others(_bound_by(largest, run), light)
         return _with_waste(verdict, suggestions)
-    best = suggestions[0] if suggestions and suggestions[0].gain >= HELPS else None
+    helping = [one for one in suggestions if one.gain >= HELPS]
+    # What a pair relaxes is two things; if one of them is enough to help, that is the limit.
+    best = next((one for one in helping if not one.change.parts), next(iter(helping), None))
     if best is None or best.kind not in _BY_CHANGE:
         return _serial(run)
     return _BY_CHANGE[best.kind](best, run)
@@ -268,10 +270,12 @@ def _by_pair(best: Suggestion, run: _Run) -> Verdict:
     largest = run.light.largest
     if largest is None:
         return _serial(run)
+    parts = (one.gain for one in run.suggestions if one.change.name in best.change.parts)
+    alone = max(parts, default=0.0)
     return _made(
         largest.kind, best.target or largest.target,
         f"bound by {KINDS[largest.kind]} and more at once: {best.description} save "
-        f"{percent(best.gain)} of the run, and neither does alone",
+        f"{percent(best.gain)} of the run, and neither alone saves more than {percent(alone)}",
     )  # fmt: skip
 
 

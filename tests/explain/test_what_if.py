@@ -125,7 +125,7 @@ def test_the_text_of_a_change_gives_what_it_measured() -> None:
     prepared = st.prepare(wide_and_narrow())
     found = what_if(prepared)
     for row, change in zip(found.table.to_pylist(), found.changes, strict=True):
-        if change.overrides:
+        if change.overrides and not change.parts:
             options = change.apply.split("--set ")[1:]
             texts = dict(option.strip().split("=") for option in options)
             machine = load_machine("sda-1024", texts)
@@ -159,7 +159,7 @@ def test_where_no_fifo_helps_alone_the_one_that_is_waited_for_longest_is_paired(
     singles = {
         one.name: held[one.targets[0]]
         for one in found.changes
-        if one.kind == "fifo_depth" and one.buildable
+        if one.kind == "fifo_depth" and one.buildable and one.target != "the program"
     }
     paired = {part for one in found.changes for part in one.parts} & singles.keys()
     assert len(set(singles.values())) > 1
@@ -214,9 +214,20 @@ def test_the_price_of_deeper_fifos_is_that_of_their_slots() -> None:
 
 def test_a_resource_without_a_price_has_no_cost() -> None:
     machine = load_machine("sda-1024", {"costs.flops_per_cycle": 1})
-    rows = what_if(st.prepare(wide_and_narrow(), machine)).table.to_pylist()
-    priced = {row["kind"] for row in rows if row["cost"] is not None}
+    found = what_if(st.prepare(wide_and_narrow(), machine))
+    costs = zip(found.changes, found.table["cost"].to_pylist(), strict=True)
+    priced = {one.kind for one, cost in costs if cost is not None and not one.parts}
     assert priced == {"compute"}
+
+
+def test_a_setting_of_the_program_adds_nothing_to_the_cost_of_a_pair() -> None:
+    found = what_if(st.prepare(wide_and_narrow(), load_machine("sda-1024", PRICES)))
+    rows = {row["change"]: row for row in found.table.to_pylist()}
+    first, alone = found.changes[0], rows["twice the compute of every operator"]
+    assert {rows[part]["kind"] for part in first.parts} == {"compute", "hbm_port"}
+    assert rows[first.name]["cost"] == alone["cost"]
+    assert rows[first.name]["gain"] > 5 * alone["gain"]
+    assert set(first.par_dispatch.values()) == {16}
 
 
 def test_a_run_that_does_not_end_well_cannot_be_compared() -> None:
@@ -267,10 +278,13 @@ def test_a_memory_port_that_decides_is_made_wider() -> None:
     assert found.verdict.kind == "hbm_port"
     first = found.suggestions[0]
     assert (first.kind, first.targets) == ("hbm_port", ("rows#0",))
-    assert first.cycles == st.simulate(narrow_port(2)).cycles < 0.6 * found.cycles
-    assert first.change.apply == "par_dispatch=2 of rows#0"
-    assert first.variant.described()["par_dispatch"] == {"rows#0": 2}
-    again = st.why(narrow_port(2)).speed_of_light
+    assert first.cycles == st.simulate(narrow_port(64)).cycles < 0.2 * found.cycles
+    assert first.change.apply == "par_dispatch=64 of every load and store"
+    assert first.variant.described()["par_dispatch"] == {"rows#0": 64}
+    twice = next(one for one in found.suggestions if one.target == "rows#0")
+    assert twice.cycles == st.simulate(narrow_port(2)).cycles < 0.6 * found.cycles
+    assert twice.change.apply == "par_dispatch=2 of rows#0"
+    again = st.why(narrow_port(64)).speed_of_light
     changed = explain(first.variant.applied(st.prepare(narrow_port()))).speed_of_light
     assert again is not None
     assert changed is not None
@@ -331,4 +345,6 @@ def test_a_path_is_that_of_the_run() -> None:
     ):
         with pytest.raises(ArgError, match=message):
             what_if(prepared, path=wrong)  # type: ignore[arg-type]
-    assert what_if(prepared, path=path).table["prediction_error"].null_count < 3
+    found = what_if(prepared, path=path)
+    errors = zip(found.changes, found.table["prediction_error"].to_pylist(), strict=True)
+    assert sum(error is None and not change.par_dispatch for change, error in errors) < 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,6 +29,9 @@ _READ_AHEAD: Final = 128
 
 _MOST_GRANTS: Final = 1 << 10
 """Most requests per cycle of the path to a DRAM."""
+
+_MOST_OUTSTANDING: Final = 1 << 12
+"""Most outstanding reads of a port of a DRAM."""
 
 _MOST_LANES: Final = 3
 """Most operators that a text names; more are only counted."""
@@ -92,15 +95,17 @@ def relaxations(
     *,
     most: int,
     limits: Limits | None = None,
+    ran: Callable[[], object] = lambda: None,
 ) -> list[Change]:
     """Each resource that the run uses, relaxed: doubled and, where that is informative, unlimited.
 
     Parameters
     ----------
     done : the run.
-    most : number of groups of operators, and of FIFOs, that are changed one by one: those that work
-        longest, and those that stall their producers longest.
+    most : number of groups of operators, of stages, and of FIFOs that are changed one by one: those
+        that work longest, and those that stall their producers longest.
     limits : limits of the runs that search for the FIFOs that must be deeper.
+    ran : called after each of these runs.
     """
     return [
         *_memory(prepared.machine, done),
@@ -108,7 +113,7 @@ def relaxations(
         *_onchip(prepared.machine),
         *_compute(prepared, done, most),
         *_queues(prepared, done, most),
-        *_enough(deeper_queues(prepared, bindings, done, limits=limits)),
+        *_enough(deeper_queues(prepared, bindings, done, limits=limits, ran=ran)),
         *_balance(prepared, bindings),
     ]
 
@@ -156,6 +161,9 @@ def _dram(machine: Machine) -> Iterator[Change]:
     if port.requests_per_cycle * _FACTOR <= _MOST_GRANTS:
         wider = {"hbm.port.requests_per_cycle": port.requests_per_cycle * _FACTOR}
         yield _of_machine("twice the requests per cycle", "hbm_bandwidth", wider)
+    if port.outstanding * _FACTOR <= _MOST_OUTSTANDING:
+        more = {"hbm.port.outstanding": port.outstanding * _FACTOR}
+        yield _of_machine("twice the outstanding reads of a port", "hbm_latency", more)
     further = {"hbm.port.read_ahead": min(4096, max(_READ_AHEAD, port.read_ahead * _FACTOR))}
     yield _of_machine("loads that read further ahead", "hbm_latency", further)
     at_once = {"hbm.port.request_latency": 1, "hbm.port.response_latency": 0}
@@ -220,7 +228,7 @@ def _compute(prepared: Prepared, done: ImageRun, most: int) -> list[Change]:
         operators.setdefault(operator)
         if stage:
             stages.setdefault(stage)
-    wanted = [names[ran[0]], *list(operators)[:most], *stages, "every operator"]
+    wanted = [names[ran[0]], *list(operators)[:most], *list(stages)[:most], "every operator"]
     chosen: dict[tuple[int, ...], str] = {}
     for title in wanted:
         members = tuple(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from stepsim.explain.changes.candidates import Change
 from stepsim.graph import Accounting
@@ -13,11 +14,17 @@ from stepsim.simulation import Prepared
 HELPS: Final = 0.05
 """Least gain, as a fraction of a run, of a change that shows what the run is bound by."""
 
+ENOUGH: Final = 0.2
+"""Gain of a single change, as a fraction of a run, with which no two changes are tried together."""
+
 _COUNTS: Final = 0.01
 """Least gain at which prices matter; below it, no change is worth its price."""
 
 _ALIKE: Final = 0.005
 """Largest difference, as a fraction of a run, between two equally good changes."""
+
+_OF_SETTINGS: Final = 2
+"""How many times the gain of a change counts that adds no hardware."""
 
 WASTE: Final = ("fifo_depth", "balance")
 """Kinds that add no hardware except FIFO slots."""
@@ -36,11 +43,11 @@ def cost_of(prepared: Prepared, change: Change) -> float | None:
     """The additional cost of a change over the program on its present machine.
 
     None if the machine has no price for something that changes, and for changes that cannot be
-    bought: no limit, no latency, another routing.
+    bought: no limit, no latency. Requests per cycle and routings have no price either; with other
+    changes they cost nothing.
     """
     costs = prepared.machine.costs
-    # Neither ports nor routings have a price.
-    if costs is None or not change.buildable or change.bindings is not None or change.par_dispatch:
+    if costs is None or not change.buildable:
         return None
     stated = {name for name, price in costs.to_dict().items() if price is not None}
     needed: list[tuple[str, ...]] = [_PRICES.get(key, ()) for key in change.overrides]
@@ -81,23 +88,60 @@ def nearly_equal(gain: float, other: float) -> bool:
     return abs(gain - other) <= _ALIKE
 
 
-def ranks_of(rows: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[int]:
+class Size(NamedTuple):
+    """How much a change changes; of equally good ones, the least comes first.
+
+    Attributes
+    ----------
+    parts : number of changes in it.
+    hardware : whether it adds some.
+    targets : number of operators or FIFOs that it changes.
+    amount : sum of their requests per cycle and depths.
+    """
+
+    parts: int
+    hardware: bool
+    targets: int
+    amount: int
+
+
+def size_of(change: Change) -> Size:
+    """How much a change changes."""
+    tokens = (depth or 0 for depth in change.fifo_depths.values())
+    return Size(
+        max(1, len(change.parts)),
+        bool(change.overrides or change.compute or change.machine),
+        len(change.targets),
+        sum(change.par_dispatch.values()) + sum(tokens),
+    )
+
+
+def ranks_of(rows: Sequence[Mapping[str, Any]], sizes: Sequence[Size]) -> list[int]:
     """Ranks from 1: buildable changes, then bounds; changes that help before the others.
 
-    Among changes that help, those with a price come first, by gain per cost. Without prices, those
-    that only remove waste come first, such as deeper FIFOs and a balanced routing, then those that
-    add hardware, by gain; among equally good changes, the one that changes least.
+    Without prices, the largest gain comes first, where the gain of what adds no hardware (FIFO
+    depths, requests per cycle, a balanced routing) counts twice; among equally good changes, the
+    one that changes least. With prices, those that have one come by gain per cost, behind changes
+    without one that add no hardware and gain more than all of them.
 
     Parameters
     ----------
     rows : rows of the table of a what-if.
-    sizes : number of operators or FIFOs that each of them changes.
+    sizes : how much each of them changes.
     """
-    groups = [_group(row) for row in rows]
-    gains = [row["gain"] or 0.0 for row in rows]
+    gains = [
+        (row["gain"] or 0.0) * (1 if size.hardware else _OF_SETTINGS)
+        for row, size in zip(rows, sizes, strict=True)
+    ]
+    most = max(
+        (row["gain"] for row in rows if row["buildable"] and row["gain_per_cost"] is not None),
+        default=math.inf,
+    )
+    groups = [_group(row, size, most) for row, size in zip(rows, sizes, strict=True)]
 
     def key(number: int) -> tuple[Any, ...]:
-        return *groups[number], -(rows[number]["gain_per_cost"] or 0), -gains[number], number
+        ratio = rows[number]["gain_per_cost"] or 0
+        return *groups[number], -ratio, -gains[number], sizes[number], number
 
     left = sorted(range(len(rows)), key=key)
     places = [0] * len(rows)
@@ -116,13 +160,12 @@ def ranks_of(rows: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[in
     return places
 
 
-def _group(row: Mapping[str, Any]) -> tuple[bool | int, ...]:
+def _group(row: Mapping[str, Any], size: Size, most: float) -> tuple[bool | int, ...]:
+    """The group of a row, where ``most`` is the largest gain of the changes that have a price."""
     gain = row["gain"] or 0.0
-    helps = gain >= HELPS
-    waste = helps and row["kind"] in WASTE
+    priced = row["gain_per_cost"] is not None
     return (
         0 if gain >= _COUNTS else 1 if gain > 0 else 2,
         not row["buildable"],
-        row["gain_per_cost"] is None,
-        not waste,
+        1 if priced else 0 if gain > most and not size.hardware else 2,
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, Final
 
 import numpy as np
@@ -14,10 +14,11 @@ from stepsim.arguments import Range, shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, MachineError
 from stepsim.explain.changes.candidates import Change, relaxations
-from stepsim.explain.changes.cost import HELPS, cost_of, ranks_of
+from stepsim.explain.changes.cost import ENOUGH, cost_of, nearly_equal, ranks_of, size_of
 from stepsim.explain.changes.prediction import Work, predicted_cycles
 from stepsim.explain.changes.text import what_if_text
 from stepsim.explain.changes.variants import combined, of_variant
+from stepsim.explain.changes.whole_program import WHOLE, whole_program
 from stepsim.explain.path import CriticalPath
 from stepsim.explain.speed_of_light import SpeedOfLight, speed_of_light
 from stepsim.explain.wait_graph import WaitGraph
@@ -84,6 +85,8 @@ class WhatIf:
     changes : the changes, in the order of the table.
     variants : the same as variants, by name: ``st.simulate_many(..., variants=...)`` takes them.
     cost_unit : unit of costs; None if the machine has none.
+    runs : number of runs with changes, those of searches included: at most
+        130 + 6 ``most``, and usually a few dozen.
     """
 
     program: str
@@ -92,6 +95,7 @@ class WhatIf:
     changes: tuple[Change, ...]
     variants: Mapping[str, Variant]
     cost_unit: str | None = None
+    runs: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, as plain values for JSON."""
@@ -99,6 +103,7 @@ class WhatIf:
             "program": self.program,
             "cycles": self.cycles,
             "cost_unit": self.cost_unit,
+            "runs": self.runs,
             "changes": self.table.to_pylist(),
         }
 
@@ -129,7 +134,8 @@ def what_if(
 
     The changes are: twice the HBM bandwidth, and without limit; twice the channels; half the HBM
     latency, and none; twice the on-chip bandwidth, and without limit; twice the compute of
-    operators, of all lanes such as experts together, and of all operators, and without limit; all
+    operators, of all lanes such as experts together, and of all operators, and without limit; 4, 16
+    and 64 times the requests per cycle of all loads and stores, and the depth of all FIFOs; all
     FIFOs unbounded; the FIFOs with the most back-pressure twice as deep, and unbounded; the fewest
     FIFOs that save nearly as much as all of them unbounded, as deep as necessary; a routing
     that gives all experts the same load.
@@ -140,7 +146,7 @@ def what_if(
     machine, bindings, fifo_depth : as in :func:`~stepsim.simulate`.
     changes : variants to try instead of these.
     pairs : also try two changes at once, except pairs that no machine can combine; by default if no
-        single change gains 5 %.
+        single change gains 20 %.
     most : number of groups of operators, and of FIFOs, that are changed one by one, 6 by default;
         not allowed with ``changes``.
     limits : when to stop a run; its row then has status "limit".
@@ -236,23 +242,27 @@ def measured(
     unfit = bool(excess_of(prepared, indices))
     runs = _Runs(prepared, indices, limits, threads, unfit, progress)
     if asked is None:
-        asked = relaxations(prepared, indices, done, most=most, limits=limits)
+        asked = [
+            *relaxations(prepared, indices, done, most=most, limits=limits, ran=runs.count),
+            *whole_program(prepared, done),
+        ]
     found = runs.of(asked)
     cycles = done.totals.cycles
-    if pairs or (pairs is None and not _helps(found, cycles)):
-        found += runs.of(_pairs(found, prepared.machine))
+    if pairs or (pairs is None and not _is_enough(found, cycles)):
+        tried = runs.of(_pairs(found, prepared.machine))
+        found += tried + runs.of(_lesser(tried, found, prepared.machine))
     predict = None
     if recorded is not None:
         light = light or speed_of_light(prepared, indices, done=done, limits=limits)
         predict = _predictor(prepared, recorded, light)
-    return _what_if_of(prepared, done, found, predict)
+    return _what_if_of(prepared, done, found, runs.made, predict)
 
 
 _Run = tuple[Change, Variant, Totals]
 
 
 class _Runs:
-    """Runs of changes of one program, made together."""
+    """Runs of changes of one program, made together, and their number."""
 
     def __init__(
         self,
@@ -263,15 +273,21 @@ class _Runs:
         unfit: bool,
         progress: Callable[[str], None],
     ) -> None:
+        self.made = 0
         self._unfit = unfit
         self._progress = progress
         self._prepared, self._limits, self._threads = prepared, limits, threads
         self._indices = {table: array[np.newaxis] for table, array in indices.items()}
 
+    def count(self, more: int = 1) -> None:
+        """Count runs that were made elsewhere."""
+        self.made += more
+
     def of(self, changes: Sequence[Change]) -> list[_Run]:
         """The outcome of every change; one that no longer fits the machine only gives a bound."""
         if not changes:
             return []
+        self.count(len(changes))
         variants = [change.variant(self._prepared.machine) for change in changes]
         many = [
             variant_runs(self._prepared, variant, 1, self._indices, self._limits)
@@ -293,37 +309,78 @@ class _Runs:
         ]
 
 
-def _helps(found: Iterable[_Run], cycles: int) -> bool:
+def _is_enough(found: Iterable[_Run], cycles: int) -> bool:
     return any(
-        change.buildable and totals.status in ENDED and cycles - totals.cycles >= HELPS * cycles
+        change.buildable and totals.status in ENDED and cycles - totals.cycles >= ENOUGH * cycles
         for change, _, totals in found
     )
 
 
 def _pairs(measured: Sequence[_Run], machine: Machine) -> list[Change]:
     """Two changes at once: those of the user, or the strongest of each kind that can be built."""
-    found: list[Change] = []
-    chosen: dict[tuple[str, str], Change] = {}
-    least: int | None = None
-    for change, _, totals in measured:
+    kinds: dict[tuple[str, str], list[_Run]] = {}
+    for one in measured:
+        change, _, totals = one
         if change.kind == "custom":
-            chosen["custom", change.name] = change
-        elif change.kind == "fifo_depth" and change.buildable:
-            # If none helps alone, the first one stalls its producer longest.
-            if totals.status in ENDED and (least is None or totals.cycles < least):
-                chosen[change.kind, ""], least = change, totals.cycles
-        elif change.buildable:
-            chosen[change.kind, ""] = change  # the last one of a kind is the largest change
-    for pair in combinations(list(chosen.values())[:_CANDIDATES], 2):
+            kinds["custom", change.name] = [one]
+        elif change.buildable and totals.status in ENDED:
+            # Few deep FIFOs and a program of deep FIFOs may each help where the other does not.
+            whole = WHOLE if change.kind == "fifo_depth" and change.target == WHOLE else ""
+            kinds.setdefault((change.kind, whole), []).append(one)
+    chosen = [_strongest(runs) for runs in kinds.values()]
+    pairs = [
+        (one, other)
+        for one, other in combinations(chosen[:_CANDIDATES], 2)
+        if one.kind != other.kind or one.kind == "custom"
+    ]
+    return list(_combined(pairs, machine))
+
+
+def _strongest(runs: Sequence[_Run]) -> Change:
+    """The change of a kind that saves most; if none saves more than another, the largest one.
+
+    Of FIFOs one by one, that is the one that stalls its producer longest.
+    """
+    shortest = min(runs, key=lambda run: run[2].cycles)
+    change, _, totals = shortest
+    if change.kind == "fifo_depth" and change.target != WHOLE:
+        return change
+    return next(
+        one
+        for one, _, other in reversed(runs)
+        if nearly_equal(other.cycles / max(1, totals.cycles), 1)
+    )
+
+
+def _lesser(tried: Sequence[_Run], found: Sequence[_Run], machine: Machine) -> list[Change]:
+    """The best of some pairs with smaller steps of its changes of the whole program."""
+    ended = [one for one in tried if one[0].buildable and one[2].status in ENDED]
+    if not ended:
+        return []
+    best = min(ended, key=lambda run: run[2].cycles)[0]
+    parts = [change for change, _, _ in found if change.name in best.parts]
+    steps = [
+        [one for one, _, _ in found if part.target == WHOLE == one.target and one.kind == part.kind]
+        or [part]
+        for part in parts
+    ]
+    pairs = [
+        pair for pair in product(*steps) if [one.name for one in pair] != [p.name for p in parts]
+    ]
+    return list(_combined(pairs, machine))
+
+
+def _combined(pairs: Iterable[Sequence[Change]], machine: Machine) -> Iterator[Change]:
+    for pair in pairs:
         with suppress(MachineError):  # two machines that cannot be combined
-            found.append(combined(machine, *pair))
-    return found
+            yield combined(machine, *pair)
 
 
 def _what_if_of(
     prepared: Prepared,
     done: ImageRun,
     found: Sequence[_Run],
+    made: int,
     predict: Callable[[Change], int | None] | None,
 ) -> WhatIf:
     cycles = done.totals.cycles
@@ -344,7 +401,7 @@ def _what_if_of(
                 "gain_per_cost": gain / cost if gain is not None and cost and cost > 0 else None,
             }
         )  # fmt: skip
-    places = ranks_of(rows, [len(change.targets) for change, _, _ in found])
+    places = ranks_of(rows, [size_of(change) for change, _, _ in found])
     order = sorted(range(len(rows)), key=places.__getitem__)
     columns = [field(*one) for one in _COLUMNS]
     form = schema("what_if", columns, _NEVER_NULL)
@@ -357,6 +414,7 @@ def _what_if_of(
         tuple(found[i][0] for i in order),
         {found[i][1].name: found[i][1] for i in order},
         None if costs is None else costs.unit,
+        made,
     )
 
 
