@@ -15,7 +15,15 @@ from stepsim.explain.verdict import Verdict, unfinished, verdict_of
 from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
 from stepsim.results import ENDED, Diagnosis, StallTree, place_of, stall_tree
-from stepsim.simulation import FifoDepth, ImageRun, Limits, Prepared, excess_of, prepare
+from stepsim.simulation import (
+    FifoDepth,
+    ImageRun,
+    Limits,
+    Prepared,
+    Rerun,
+    excess_of,
+    prepare,
+)
 from stepsim.sizing import DeadlockFix, fix_of
 from stepsim.threads import usable_cpus
 
@@ -170,7 +178,7 @@ def explain(
         most=_ONE_BY_ONE, limits=limits, threads=usable_cpus(), recorded=again, light=light,
         progress=progress,
     )  # fmt: skip
-    found = suggestions(tried)
+    found = suggestions(tried, Rerun(prepared, indices))
     parts = [] if known is None else _parts(known)
     verdict = verdict_of(light, tables.unit_columns, found, parts)
     name, machine, status, cycles = about

@@ -33,12 +33,17 @@ from stepsim.simulation.programs.changes import (
     depth_of as depth_of,
     with_named_depths as with_named_depths,
 )
-from stepsim.simulation.programs.fifo_file import (
+from stepsim.simulation.programs.fix_file import (
+    Fix as Fix,
     depths_text as depths_text,
+    fix_text as fix_text,
+    load_fix as load_fix,
     machine_hash as machine_hash,
-    write_depths as write_depths,
+    write_fix as write_fix,
 )
+from stepsim.simulation.programs.fixes import save_fix as save_fix
 from stepsim.simulation.programs.prepared import FifoDepth as FifoDepth
+from stepsim.simulation.programs.rerun import Rerun as Rerun
 from stepsim.simulation.programs.simulate import (
     as_prepared as as_prepared,
     kept_prepared as kept_prepared,

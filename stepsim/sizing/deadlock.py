@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations_with_replacement
 from math import comb
+from os import PathLike
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -17,10 +18,20 @@ from stepsim.errors import ArgError
 from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
 from stepsim.results import Diagnosis
-from stepsim.simulation import FifoDepth, ImageRun, Limits, Prepared, as_prepared, check_limits
+from stepsim.simulation import (
+    FifoDepth,
+    ImageRun,
+    Limits,
+    Prepared,
+    Rerun,
+    as_prepared,
+    check_limits,
+    save_fix,
+)
 from stepsim.sizing.deadlock_runs import DeadlockRuns, order_matters
 from stepsim.sizing.judge import Depths, SearchEnded
 from stepsim.sizing.search import Search
+from stepsim.typed import typed
 
 _SHARE_OF_PROOF: Final = 0.75
 """Share of the runs and the time after which the search turns to depths for full speed."""
@@ -51,6 +62,7 @@ class DeadlockFix:
     unbounded_cycles : length of the run with all FIFOs unbounded; None where it is not ok.
     reason : why no depth helps, or why the search ended early; else empty.
     runs : how many runs the search took.
+    rerun : the run that got stuck; None in other processes.
     """
 
     program: str
@@ -65,10 +77,36 @@ class DeadlockFix:
     unbounded_cycles: int | None = None
     reason: str = ""
     runs: int = 0
+    rerun: Rerun | None = field(default=None, repr=False, compare=False)
+
+    @typed
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the least fix, for ``fix=`` of :func:`simulate` and ``--fix`` of ``stepsim run``.
+
+        The program with the fix takes exactly ``cycles``.
+
+        Raises
+        ------
+        ArgError
+            No depths end the deadlock, or the fix was found in another process.
+        OutputError
+            The file cannot be written.
+        """
+        if self.status != "fixed":
+            raise ArgError(f"program '{self.program}': nothing to write; {self.sentences[0]}")
+        if self.rerun is None:
+            raise ArgError(
+                f"program '{self.program}': writing the fix needs the program, which other "
+                "processes do not have; save it where it was found"
+            )
+        base = self.rerun.prepared
+        about = {"change": "the least fix of a deadlock", "cycles": [self.cycles]}
+        save_fix(path, base.changed(fifo_depths=self.depths), base, about)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields except the diagnosis, as plain values for JSON."""
-        names = [one.name for one in fields(self) if one.name not in ("program", "diagnosis")]
+        without = ("program", "diagnosis", "rerun")
+        names = [one.name for one in fields(self) if one.name not in without]
         found = {name: getattr(self, name) for name in names}
         return {**found, "depths": dict(self.depths), "full_speed": dict(self.full_speed)}
 
@@ -176,7 +214,7 @@ def fix_of(
     runs = DeadlockRuns(prepared, indices, limits, max_runs, max_seconds)
     runs.made = 1
     found = _found(runs, prepared.program.name, first, order_matters(prepared))
-    return replace(found, runs=runs.made)
+    return replace(found, runs=runs.made, rerun=Rerun(prepared, indices))
 
 
 def _found(runs: DeadlockRuns, name: str, first: ImageRun, by_arrival: bool) -> DeadlockFix:

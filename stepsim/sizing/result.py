@@ -16,7 +16,7 @@ from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.graph import FIFO_DEPTH
 from stepsim.results import ENDED, schema
-from stepsim.simulation import Prepared, machine_hash, write_depths
+from stepsim.simulation import Prepared, depths_text, machine_hash, write_fix
 from stepsim.sizing.program_runs import ProgramRuns, checked_slowdown
 from stepsim.sizing.search import Found
 from stepsim.typed import typed
@@ -186,14 +186,14 @@ class FifoSizes:
 
     @typed
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the depths as YAML, for ``fifo_depth=`` of :func:`simulate` and ``--fifo-depth``.
+        """Write the depths as YAML, for ``fifo_depth=`` or ``fix=`` of :func:`simulate`.
 
         Raises
         ------
         OutputError
             The file cannot be written.
         """
-        write_depths(path, self._about(), self.depths)
+        write_fix(path, depths_text(self._about(), self.depths))
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain data, for JSON."""

@@ -16,7 +16,7 @@ import pytest
 import stepsim as st
 from stepsim.explain.changes.candidates import Change
 from stepsim.graph.sizes.limits import COMPUTE_BW
-from stepsim.simulation.programs.fifo_file import write_depths
+from stepsim.simulation import depths_text, write_fix
 from stepsim.workloads import Attention, Data, Decoder, Moe, Workload
 from tests.parity import test_attention, test_decoder, test_moe
 from tests.parity.points import Point, all_points, kv_lengths, routing_indices
@@ -111,7 +111,7 @@ def rerun(workload: Workload, data: Data, parts: Sequence[Change], folder: Path)
             depth = re.match(r"with_depth\((\d+)\)", how)
             assert depth is None or set(change.fifo_depths.values()) == {int(depth[1])}
             depths = folder / "depths.yaml"
-            write_depths(depths, {}, change.fifo_depths)
+            write_fix(depths, depths_text({}, change.fifo_depths))
         elif change.kind == "balance":
             dealt = {table.name: indices for table, indices in (change.bindings or {}).items()}
             bindings = {table: dealt[table.name] for table in built.program.routings}

@@ -24,7 +24,13 @@ from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
 from stepsim.cli.runs.disturbing import check_effect, disturbances
-from stepsim.cli.runs.fifo_depths import machine_text, named_depths, with_depths
+from stepsim.cli.runs.fifo_depths import (
+    TakenFix,
+    machine_text,
+    named_depths,
+    with_depths,
+    with_fix,
+)
 from stepsim.cli.runs.recorded import RecordOptions
 from stepsim.errors import ArgError, OutputError
 
@@ -53,6 +59,7 @@ class RunOptions(RecordOptions):
 
     counting: Counting = None
     config: Config = None
+    fix: TakenFix = None
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", help="Stop after this many cycles.")
     ] = None
@@ -108,6 +115,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
         traces = choice.read(required=True)
         heartbeat.phase("building the program")
         case = choice.case(traces, machine, options.config, options.counting)
+        case = with_fix(case, options.fix, choice.fifo_depths)
         options.check_streams([fifo.name for fifo in case.prepared.wiring.fifos])
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
@@ -219,6 +227,8 @@ def _show_fix(fix: DeadlockFix) -> None:
     show("", *fix.sentences)
     if fix.status == "not found" or (fix.status == "fixed" and not fix.is_least):
         show("`stepsim why` and st.fix_deadlock search for longer")
+    if fix.status == "fixed":
+        show("`stepsim why --write-fix FILE.yaml` writes the least fix, for --fix")
 
 
 def _path(case: Case, traces: Traces, limits: dict[str, Any], result: Result) -> pa.Table | None:

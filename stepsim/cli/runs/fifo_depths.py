@@ -1,15 +1,17 @@
-"""The option ``--fifo-depth`` of runs: one depth for all FIFOs, ``auto``, or a file of depths."""
+"""The options ``--fifo-depth``, ``--fix`` and ``--write-fix``: depths and other changes of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import stepsim.sizing
 from stepsim.arguments import AUTO_DEPTH, counted, is_depth_plan
+from stepsim.cli.options import check_output
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
@@ -56,6 +58,49 @@ def with_depths(case: Case, depths: str | None, data: Data) -> Case:
     if depths != AUTO_DEPTH:
         return case.with_fifo_depths(depths)
     return stepsim.sizing.with_least_depths(case, data)
+
+
+TakenFix = Annotated[
+    Path | None,
+    typer.Option(
+        "--fix", metavar="FILE.yaml", help="Make the changes of a file of --write-fix before a run."
+    ),
+]
+
+WrittenFix = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.yaml", help="Write what was found, for --fix of `stepsim run` and sweeps."
+    ),
+]
+
+
+def check_written(path: Path | None) -> None:
+    """Refuse a file for --write-fix that cannot be one.
+
+    Raises
+    ------
+    OutputError : it has another suffix, or its folder does not exist.
+    """
+    if path is not None:
+        check_output(path, ".yaml")
+
+
+def with_fix(case: Case, fix: Path | None, depths: str | None) -> Case:
+    """The case with the changes of a file.
+
+    Raises
+    ------
+    ArgError : the file cannot be read or is for another program, or depths are chosen as well.
+    """
+    if fix is None:
+        return case
+    if depths is not None:
+        raise ArgError(
+            f"--fix: expected without --fifo-depth {depths}, which chooses depths as well; a file "
+            "of depths is a fix, too: give one of them"
+        )
+    return case.with_fix(fix)
 
 
 _ORIGINS = {

@@ -10,9 +10,10 @@ _PANELS: Final = {
     "Workload": ("config",),
     "Data": ("routing", "kv_lengths", "batch", "layer", "step", "window", "kv_step", "kv_window"),
     "Machine": ("level", "machine", "overrides"),
-    "Run": ("slowdown", "stated", "pareto", "max_cycles", "max_seconds", "ensemble"),
+    "Run": ("fix", "slowdown", "stated", "pareto", "max_cycles", "max_seconds", "ensemble"),
     "Output": (
-        "why", "path", "what_if", "graph", "every", "addresses", "record", "out", "perfetto",
+        "why", "path", "what_if", "write_fix", "graph", "every", "addresses", "record", "out",
+        "perfetto",
         "json", "help",
     ),
     "Advanced": ("counting", "kv_column", "bins", "events", "span", "stream"),

@@ -16,6 +16,7 @@ import stepsim.sizing
 from stepsim.cli.console import note, print_json, show, show_table
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Config, Json, check_counts, check_output
+from stepsim.cli.runs.fifo_depths import WrittenFix, check_written
 from stepsim.cli.runs.workload_group import workload_app
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class SizeOptions:
             "FIFOs, of uniform depths and of --pareto.",
         ),
     ] = None
+    write_fix: WrittenFix = None
     json: Json = False
 
 
@@ -71,6 +73,7 @@ def size_choice(choice: Choice, options: SizeOptions) -> None:
     check_counts(max_cycles=options.max_cycles)
     if options.out is not None:
         check_output(options.out, ".yaml")
+    check_written(options.write_fix)
     curve = None
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
@@ -95,6 +98,8 @@ def size_choice(choice: Choice, options: SizeOptions) -> None:
             curve = sizes.pareto()
         if options.out is not None:
             _write(options.out, sizes, uniform, curve)
+        if options.write_fix is not None:
+            sizes.save(options.write_fix)
     if options.json:
         tables = {"uniform": uniform, **({} if curve is None else {"pareto": curve})}
         print_json(sizes.to_dict() | {name: _plain(table) for name, table in tables.items()})

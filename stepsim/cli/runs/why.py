@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 import stepsim.explain
+import stepsim.results
 import stepsim.simulation
 from stepsim.atomic import replacing
 from stepsim.cli.console import note, print_json, show
@@ -18,11 +19,20 @@ from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Config, Json, check_output
 from stepsim.cli.runs.execution import NO_PATH, limits_of, settings_text
-from stepsim.cli.runs.fifo_depths import machine_text, with_depths
+from stepsim.cli.runs.fifo_depths import (
+    TakenFix,
+    WrittenFix,
+    check_written,
+    machine_text,
+    with_depths,
+    with_fix,
+)
 from stepsim.cli.runs.workload_group import workload_app
+from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.cli.runs.workload import Choice
+    from stepsim.explain import Why
 
 _WIDTH: Final = 80
 
@@ -34,6 +44,7 @@ class WhyOptions:
     takes_fifo_depths: ClassVar[bool] = True
 
     config: Config = None
+    fix: TakenFix = None
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", help="Stop every run after this many cycles.")
     ] = None
@@ -58,6 +69,7 @@ class WhyOptions:
         Path | None,
         typer.Option(metavar="FILE.json", help="Write the JSON object that --json prints."),
     ] = None
+    write_fix: WrittenFix = None
 
 
 def why_choice(choice: Choice, options: WhyOptions) -> None:
@@ -65,6 +77,7 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
     limits = limits_of(options.max_cycles, options.max_seconds)
     if options.out is not None:
         check_output(options.out, ".json")
+    check_written(options.write_fix)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = choice.load_machine(options.config)
@@ -72,6 +85,7 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
         heartbeat.phase("building the program")
         # Times do not depend on how bytes and FLOPs are counted.
         case = choice.case(traces, machine, options.config, None)
+        case = with_fix(case, options.fix, choice.fifo_depths)
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
         if choice.fifo_depths is not None:
@@ -91,6 +105,7 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
             document["folded_path"] = lines
         if options.out is not None:
             _write(options.out, document)
+        written = None if options.write_fix is None else _write_fix(options.write_fix, found)
 
     if options.json:
         print_json(document)
@@ -102,6 +117,8 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
             show("", found.what_if.text(every=True))
         about = f"machine {machine_text(case)}", settings_text(case)
         show("", *(textwrap.fill(one, _WIDTH) for one in about))
+    if written is not None:
+        note(written)
     if found.status != "ok":
         note(f"run failed, status {found.status}")
         raise typer.Exit(RUN_FAILED)
@@ -112,6 +129,28 @@ def _write(path: Path, document: dict[str, Any]) -> None:
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     with replacing(path) as (part,):
         part.write_text(text, encoding="utf-8")
+
+
+def _write_fix(path: Path, found: Why) -> str:
+    """Write the best change that a program can have, or the least fix; returns what was done.
+
+    Raises
+    ------
+    ArgError : nothing was found that a fix can have.
+    """
+    if found.fix is not None:
+        found.fix.save(path)
+        return f"wrote {path}: the least fix, {found.fix.cycles:,} cycles"
+    best = next((one for one in found.suggestions if not one.is_of_data), None)
+    if best is None:
+        why = "no change that was tried makes the run shorter"
+        if found.suggestions:
+            why = "only another routing makes the run shorter, which is not part of a program"
+        elif found.status not in stepsim.results.ENDED:
+            why = f"the run ends with {found.status}"
+        raise ArgError(f"--write-fix: {path} was not written: {why}; leave the option out")
+    best.save(path)
+    return f"wrote {path}: {best.description}, {best.cycles:,} cycles"
 
 
 app = workload_app(

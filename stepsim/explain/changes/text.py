@@ -10,6 +10,8 @@ from stepsim.arguments import counted
 
 WIDTH: Final = 80
 
+_INDENTED: Final[Any] = {"initial_indent": "  ", "subsequent_indent": "  "}
+
 _SHOWN: Final = 0.001
 """Gain below which changes are only counted."""
 
@@ -36,13 +38,15 @@ def change_lines(rows: Iterable[Mapping[str, Any]], title: str, unit: str | None
     for row in rows:
         error, cost = row["prediction_error"], row["cost"]
         cycles, gain = row["cycles"], row["gain"]
+        name, *more = textwrap.wrap(row["change"], width, **_INDENTED)
         yield line(
-            f"  {row['change']}",
+            name,
             row["status"] if cycles is None else f"{cycles:,}",
             "" if gain is None else percent(gain),
             "" if error is None else f"{100 * error:+.1f} %",
             "" if cost is None else f"{cost:,.6g}",
         )
+        yield from more
         bound = "" if row["buildable"] else "a bound: "
         if row["status"] == "infeasible":
             bound = "infeasible: "

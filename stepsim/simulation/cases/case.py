@@ -26,6 +26,7 @@ from stepsim.results import COUNTED, ENDED, EVERY_MEASURE, Result, utilization
 from stepsim.simulation.cases.columns import counting_of, describe
 from stepsim.simulation.outcome.totals import Totals, added
 from stepsim.simulation.programs.changes import with_named_depths
+from stepsim.simulation.programs.fix_file import Fix
 from stepsim.simulation.programs.prepared import Prepared
 from stepsim.simulation.programs.simulate import prepare
 from stepsim.simulation.running.limits import Limits
@@ -204,6 +205,20 @@ class Case:
         """
         made = copy.copy(self)
         made.prepared = with_named_depths(self.prepared, depths)
+        return made
+
+    def with_fix(self, fix: str | Path | Fix) -> Case:
+        """The same case with a fix; its machine is that of the fix. See `simulate`.
+
+        Raises
+        ------
+        ArgError : it does not fit the program, or the file cannot be read.
+        MachineError : the machine has no such value, or it is out of range.
+        """
+        self.require_one_program("a fix")
+        made = copy.copy(self)
+        made.prepared = self.prepared.changed(fix=fix)
+        made.machine = made.prepared.machine
         return made
 
     def _must_fit(self, data: Data) -> None:

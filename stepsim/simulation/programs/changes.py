@@ -32,7 +32,7 @@ from stepsim.lowering import (
     with_timing,
 )
 from stepsim.machine import Machine, Port, load_machine
-from stepsim.simulation.programs.fifo_file import read_depths
+from stepsim.simulation.programs.fix_file import read_depths
 
 if TYPE_CHECKING:
     from stepsim.simulation.outcome import fit
@@ -206,7 +206,7 @@ def with_machine(prepared: Prepared, machine: Machine | str) -> Prepared:
     if _unit_bandwidth(target) != _unit_bandwidth(prepared.machine):
         return _laid_out_anew(prepared, target, given, places)
     made = _with_default(prepared, *default_depth(prepared.program, target, given))
-    made.machine, made.timing = target, timing
+    made.machine, made.timing, made.machine_values = target, timing, {}
     made.template = made.template.edited(lambda image: with_timing(image, timing))
     return made
 
@@ -252,7 +252,7 @@ def _laid_out_anew(
     made.sized_for, made.regions = prepared.sized_for, prepared.regions
     made.sizes = prepared.sizes
     made = with_depths(made, prepared.fifo_depths) if prepared.fifo_depths else made
-    made = _with_bandwidths(made, prepared.compute_bw) if prepared.compute_bw else made
+    made = with_bandwidths(made, prepared.compute_bw) if prepared.compute_bw else made
     return with_widths(made, prepared.par_dispatch) if prepared.par_dispatch else made
 
 
@@ -275,7 +275,7 @@ def scaled_compute(prepared: Prepared, compute: Mapping[str, float]) -> Prepared
     for name, factor in compute.items():
         number = _computing(prepared, numbers, name)
         wanted[name] = _scaled(f"{_where(prepared)} compute[{name!r}]", present[number], factor)
-    return _with_bandwidths(prepared, wanted)
+    return with_bandwidths(prepared, wanted)
 
 
 def _scaled(what: str, bandwidth: int, factor: Any) -> int:
@@ -303,10 +303,16 @@ def _computing(prepared: Prepared, numbers: Mapping[str, int], name: Any) -> int
     return number
 
 
-def _with_bandwidths(prepared: Prepared, bandwidths: Mapping[str, int]) -> Prepared:
-    """The program with these FLOPs per cycle, by operator."""
+def with_bandwidths(prepared: Prepared, bandwidths: Mapping[str, int]) -> Prepared:
+    """The program with these FLOPs per cycle, by operator.
+
+    Raises
+    ------
+    ArgError
+        There is no such operator, or it has no FLOPs.
+    """
     numbers = {unit.name: number for number, unit in enumerate(prepared.wiring.units)}
-    wanted = {numbers[name]: bandwidth for name, bandwidth in bandwidths.items()}
+    wanted = {_computing(prepared, numbers, name): each for name, each in bandwidths.items()}
     made = _copied(prepared)
     made.compute_bw = {**prepared.compute_bw, **bandwidths}
     made.template = prepared.template.edited(lambda image: with_compute(image, wanted))

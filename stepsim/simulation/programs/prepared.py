@@ -62,7 +62,8 @@ from stepsim.simulation.programs.changes import (
     with_regions,
     with_widths,
 )
-from stepsim.simulation.programs.fifo_file import SizedFor
+from stepsim.simulation.programs.fix_file import Fix, SizedFor
+from stepsim.simulation.programs.fixes import with_fix
 from stepsim.simulation.programs.provenance import index_digests, provenance_of
 from stepsim.simulation.programs.rerun import Rerun
 from stepsim.simulation.running.batches import ManyRuns, run_all
@@ -110,7 +111,8 @@ class Prepared:
     sizes : values of symbols that runs decide, if they are known beforehand, to check whether the
         program fits its machine.
     fifo_depths : depths of single FIFOs that :meth:`changed` has set, by name; None is unbounded.
-    sized_for : the machine that depths from a file were found for, where the file says it.
+    sized_for : the machine that values of a file were found for, where the file says it.
+    machine_values : values of the machine that a fix has changed, by dotted key.
     places : where tensors were put off chip by name, of a tensor or of an operator.
     wiring, timing, template, keep : units and FIFOs of the program, the numbers of the machine, the
         image without its routing, and FIFOs whose tokens every run keeps.
@@ -133,6 +135,7 @@ class Prepared:
         self.par_dispatch: Mapping[str, int] = {}
         self.fifo_depths: Mapping[str, int | None] = {}
         self.sized_for: SizedFor | None = None
+        self.machine_values: Mapping[str, Any] = {}
         self.regions: Mapping[str, int] = {}
         self.places: Mapping[str, Place] = dict(places or {})
         self.sizes: Mapping[Any, int] = {}
@@ -165,6 +168,7 @@ class Prepared:
         machine: Machine | str | None = None,
         regions: Mapping[str, int] | None = None,
         addresses: Mapping[str, Any] | None = None,
+        fix: str | PathLike[str] | Fix | None = None,
     ) -> Prepared:
         """The same program with other numbers, without laying it out again.
 
@@ -185,6 +189,8 @@ class Prepared:
             together must fit their share of it; ``"expert3.*"`` matches all with that prefix.
         addresses : places of tensors off chip, as :func:`simulate` takes them, in place of earlier
             ones.
+        fix : a file of changes, as :func:`simulate` takes it, made before those that are given
+            here by name.
 
         Raises
         ------
@@ -197,6 +203,8 @@ class Prepared:
         made = self
         if machine is not None:
             made = with_machine(made, machine)
+        if fix is not None:
+            made = with_fix(made, fix)
         if addresses is not None:
             made = with_places(made, addresses)
         if fifo_depth is not None:

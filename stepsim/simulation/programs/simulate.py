@@ -8,6 +8,7 @@ fills in the selectors of its own routing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from os import PathLike
 from typing import Any, Final
 
 from stepsim.arguments import moved
@@ -39,6 +40,7 @@ def simulate(
     record: bool = False,
     addresses: Mapping[str, Any] | None = None,
     regions: Mapping[str, int] | None = None,
+    fix: str | PathLike[str] | None = None,
 ) -> Result:
     """Simulate a finished program on a machine.
 
@@ -66,6 +68,9 @@ def simulate(
         from ``hbm.addresses`` of the machine.
     regions : dies or regions by operator, as :meth:`Prepared.changed` takes them: the operators of
         a region must fit its share of the machine.
+    fix : a YAML file of changes to FIFOs, operators and machine, as ``Suggestion.save``,
+        ``DeadlockFix.save`` and ``stepsim why --write-fix`` write it. One of another program is
+        refused before anything runs.
 
     Returns
     -------
@@ -86,7 +91,7 @@ def simulate(
     """
     depth, named = depth_of(fifo_depth)
     prepared = kept_prepared(program, machine, depth).changed(
-        addresses=addresses, fifo_depth=named, regions=regions
+        addresses=addresses, fifo_depth=named, regions=regions, fix=fix
     )
     return prepared.result(bindings, limits=limits, progress=progress, seed=seed, record=record)
 
@@ -97,12 +102,13 @@ def prepare(
     *,
     fifo_depth: FifoDepth = None,
     addresses: Mapping[str, Any] | None = None,
+    fix: str | PathLike[str] | None = None,
 ) -> Prepared:
     """Prepare a finished program for runs that differ only in their routing.
 
     Parameters
     ----------
-    program, machine, fifo_depth, addresses : as in :func:`stepsim.simulate`.
+    program, machine, fifo_depth, addresses, fix : as in :func:`stepsim.simulate`.
 
     Raises
     ------
@@ -117,7 +123,7 @@ def prepare(
     check_program("prepare", program)
     target = machine if isinstance(machine, Machine) else load_machine(machine)
     depth, named = depth_of(fifo_depth)
-    return Prepared(program, target, depth).changed(addresses=addresses, fifo_depth=named)
+    return Prepared(program, target, depth).changed(addresses=addresses, fifo_depth=named, fix=fix)
 
 
 def as_prepared(

@@ -11,9 +11,9 @@ from types import NoneType
 from typing import Any
 
 from stepsim.arguments import AUTO_DEPTH, is_depth_plan
-from stepsim.errors import MachineError, StepSimError, UserCodeError
+from stepsim.errors import ArgError, MachineError, StepSimError, UserCodeError
 from stepsim.machine import Machine, load_machine, parse_overrides
-from stepsim.simulation import counting_of
+from stepsim.simulation import Fix, counting_of, load_fix
 from stepsim.sweep.planning.points import Point
 from stepsim.sweep.planning.traces import Trace
 from stepsim.sweep.spec.problems import Problems
@@ -60,11 +60,17 @@ def read_designs(
             without = spec.without_repeats()
             given, replicates = without.design_points(), without.replicate_count
     machines: dict[str, Machine | MachineError] = {}
+    fix: Fix | None = None
+    if spec.fix is not None:
+        try:
+            fix = load_fix(spec.fix)
+        except ArgError as error:
+            problems.add(f"fix: {error}")
     found = []
     for index, values in enumerate(given):
         # Listed points come last.
         listed = index // replicates - (len(given) // replicates - len(spec.points))
-        one = Design(spec, source, common, values, index, listed, problems, machines)
+        one = Design(spec, source, common, values, index, listed, problems, machines, fix)
         if one.check(machine_known=machine_known):
             found.append(one)
     return found
@@ -125,8 +131,10 @@ class Design:
         listed: int,
         problems: Problems,
         machines: dict[str, Machine | MachineError],
+        fix: Fix | None = None,
     ) -> None:
         self.index = index
+        self._fix = fix
         self.group = index - index % spec.replicate_count
         self._listed = listed
         self.where = f"design point {index}" + (f" ({_text(design)})" if design else "")
@@ -210,6 +218,9 @@ class Design:
             )
             values = found.workload.values()
             plain = {name: _plain(name, value) for name, value in values.items()}
+        content = [self._source.text, plain, self._machine.to_dict(), *self._sizing()]
+        if self._fix is not None:
+            content.append({"fix": self._fix.data})
         return Point(
             self.index,
             _label(self.index, self._design),
@@ -219,10 +230,11 @@ class Design:
             found.config,
             self._machine,
             counting_of(self._spec.counting, found.config),
-            [self._source.text, plain, self._machine.to_dict(), *self._sizing()],
+            content,
             self._least_depths,
             self.group,
             _text({key: self._design[key] for key in self._spec.replicates}) or None,
+            self._fix,
         )
 
     def _sizing(self) -> list[str]:

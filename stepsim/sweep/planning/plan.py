@@ -194,6 +194,8 @@ class Plan:
             "traces": traces,
             **self.spec.model_dump(include={"limits", "metrics", "units", "chunk"}),
         }
+        if self.spec.fix is not None:
+            contents["fix"] = [point.fix and point.fix.data for point in points]
         if self.spec.ensemble is not None:
             contents["ensemble"] = self.spec.model_dump(include={"ensemble"})
         return {name: digest_of_json(content) for name, content in contents.items()}
@@ -266,10 +268,11 @@ def make_plan(draft: Draft) -> Plan:
             traces = found
     points = resolve_points(designs, traces, problems)
     points = {where: point for where, point in points.items() if point.index in traces}
-    build = is_checked_by_building(workload) and len(points) <= _BUILT
+    # Whether a fix is for a program is known only when the program is built.
+    build = spec.fix is not None or (is_checked_by_building(workload) and len(points) <= _BUILT)
     fits = {where: fit(point, traces[point.index], build=build) for where, point in points.items()}
     for where, tried in fits.items():
-        if tried.misfit and tried.example is None:
+        if tried.misfit and (tried.example is None or spec.fix is not None):
             problems.add_of_point(where, tried.misfit)
     optional = optional_measures(spec, [point.machine.to_dict() for point in points.values()])
     for problem in measure_problems(spec, optional):

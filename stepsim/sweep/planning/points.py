@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from stepsim.errors import ArgError, StepSimError
 from stepsim.machine import Machine
-from stepsim.simulation import Case
+from stepsim.simulation import Case, Fix
 from stepsim.sweep.planning.traces import Trace
-from stepsim.workloads import Resolved, Source, Workload
+from stepsim.workloads import Data, Resolved, Source, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Point:
     values : the parameters of the workload, for it to parse: values of classes of the user are as
         they were given, because other processes have not loaded the class; those that are not
         given are left out.
+    fix : changes that are made to its program; None without any.
     content : its canonical values, which are part of the keys of its runs.
     least_depths : the parameter for the depth of FIFOs, if each run gets the depths of the fewest
         bytes; else None.
@@ -44,6 +45,22 @@ class Point:
     least_depths: str | None
     group: int
     replicate: str | None
+    fix: Fix | None = None
+
+    @property
+    def run_machine(self) -> Machine:
+        """The machine of its runs, with the values of the fix."""
+        return self.machine if self.fix is None else self.fix.applied_to(self.machine)
+
+    def case(self, resolved: Resolved[Workload], data: Data) -> Case:
+        """The workload built for these data, with the fix.
+
+        Raises
+        ------
+        StepSimError : it cannot be built, or the fix is for another program.
+        """
+        made = Case(self.source, resolved, data, self.machine, self.counting)
+        return made if self.fix is None else made.with_fix(self.fix)
 
     def resolved(self) -> Resolved[Workload]:
         """The workload with its parameters."""
@@ -82,7 +99,9 @@ def fit(point: Point, traces: Sequence[Trace], *, build: bool) -> Fit:
             continue
         size = trace.shape_for(type(workload))
         if size not in errors:
-            errors[size] = _misfit(point, resolved, trace, build=build and example is None)
+            # A fix is for one program; those of other sizes are other programs.
+            builds = build and (example is None or point.fix is not None)
+            errors[size] = _misfit(point, resolved, trace, build=builds)
         tried += 1
         if not errors[size]:
             example = example or trace
@@ -110,7 +129,7 @@ def _misfit(point: Point, resolved: Resolved[Workload], trace: Trace, *, build: 
             data = loaded.fed_to(type(workload), workload.values())
             workload.checked(data)
             if build:
-                Case(point.source, resolved, data, point.machine, point.counting)
+                point.case(resolved, data)
     except ArgError as error:
         return str(error)
     except StepSimError as error:

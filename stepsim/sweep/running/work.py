@@ -90,7 +90,7 @@ def _case(chunk: Chunk, about: _About, data: Data) -> Case:
     key = (about.key, about.resolved.workload.program_key(data))
     if key not in _cases:
         with without_collection(), without_source_lines():
-            made = Case(point.source, about.resolved, data, point.machine, point.counting)
+            made = point.case(about.resolved, data)
             _ = made.prepared
         _cases[key] = made
         if len(_cases) > _KEPT_PROGRAMS:
@@ -110,7 +110,7 @@ class _About:
         self.columns = {
             "point": point.group,
             "replicate": point.replicate,
-            **describe(point.source, self.resolved, point.machine, point.counting, None),
+            **describe(point.source, self.resolved, point.run_machine, point.counting, None),
             "stepsim_version": known.pop("stepsim"),
             "model_version": known.pop("model"),
             "versions": json.dumps(known, sort_keys=True),

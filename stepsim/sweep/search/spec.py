@@ -86,6 +86,8 @@ class TuneSpec(SweepSpec):
                 "replicates: a search compares designs over traces; remove the key, and run the "
                 "designs that it finds as a sweep with replicates"
             )
+        if self.fix is not None:
+            problems.append("fix: belongs to one program, and a search tries many; remove the key")
         return problems
 
 

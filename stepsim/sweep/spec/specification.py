@@ -164,6 +164,9 @@ class SweepSpec(Section):
         "absent",
     )
     machine: str = Field(default="sda-1024", description="name or file of the machine")
+    fix: str | None = Field(
+        default=None, description="file of `stepsim why --write-fix`, made to every point"
+    )
     parameters: dict[str, _Value] = Field(default={}, description="parameters of every point")
     grid: dict[str, _Axis] = Field(default={}, description="axes of the design space")
     points: list[dict[str, _Value]] = Field(default=[], description="listed design points")
@@ -433,6 +436,8 @@ def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
 
     for key in {"workload", "model", "machine"} & spec.model_fields_set:
         changes[key] = located(key, getattr(spec, key))
+    if spec.fix is not None:
+        changes["fix"] = str(folder / spec.fix)
     changes["parameters"] = {key: located(key, value) for key, value in spec.parameters.items()}
     changes["grid"] = {
         key: [located(key, value) for value in values] for key, values in spec.grid.items()

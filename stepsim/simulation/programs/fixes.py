@@ -1,0 +1,118 @@
+"""Programs with a fix, and the fix that makes one program of another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from stepsim.errors import ArgError
+from stepsim.lowering import dispatch_widths
+from stepsim.simulation.programs.changes import (
+    with_bandwidths,
+    with_depth,
+    with_depths,
+    with_machine,
+    with_widths,
+)
+from stepsim.simulation.programs.fix_file import Fix, fix_text, load_fix, machine_hash, write_fix
+
+if TYPE_CHECKING:
+    from stepsim.simulation.programs.prepared import Prepared
+
+
+def with_fix(prepared: Prepared, fix: str | os.PathLike[str] | Fix) -> Prepared:
+    """The program with the changes of a fix, whose names are all compared first.
+
+    Raises
+    ------
+    ArgError
+        As `load_fix` and `Fix.check`; an operator has no FLOPs or no memory port; or one depth for
+        all FIFOs was given already, and the fix has another one.
+    MachineError
+        The machine has no such value, or it is out of range.
+    """
+    found = fix if isinstance(fix, Fix) else load_fix(fix)
+    found.check(prepared.wiring, prepared.program_hash)
+    made, machine = prepared, found.applied_to(prepared.machine)
+    try:
+        if machine is not prepared.machine:
+            made = with_machine(made, machine)
+            made.machine_values = {**prepared.machine_values, **found.machine_values}
+        if found.fifo_depth is not None:
+            made = with_depth(made, _only_depth(prepared, found.fifo_depth))
+        made = with_depths(made, found.depths)
+        made = with_bandwidths(made, found.of_operators("compute_bw"))
+        widths = found.of_operators("par_dispatch")
+        if found.par_dispatch is not None:
+            ports = dispatch_widths(made.template.first)
+            names = (made.wiring.units[unit].name for unit in ports)
+            widths = {**dict.fromkeys(names, found.par_dispatch), **widths}
+        made = with_widths(made, widths)
+    except ArgError as error:
+        raise ArgError(f"{found.where}: {error}") from error
+    made.sized_for = found.sized_for
+    return made
+
+
+def _only_depth(prepared: Prepared, depth: int) -> int:
+    if prepared.fifo_depth_from == "call" and prepared.fifo_depth != depth:
+        raise ArgError(
+            f"one depth for all FIFOs is given as {prepared.fifo_depth}, and fifo_depth of the fix "
+            f"is {depth}; leave one of them out"
+        )
+    return depth
+
+
+def save_fix(
+    path: str | os.PathLike[str],
+    prepared: Prepared,
+    base: Prepared,
+    about: Mapping[str, Any],
+    machine_values: Mapping[str, Any] | None = None,
+) -> None:
+    """Write all changes of a prepared program as a fix of its program.
+
+    Parameters
+    ----------
+    base : the program before the last changes, on its machine.
+    about : what the fix is and does.
+    machine_values : values of the machine by dotted key that differ from those of the base.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be written.
+    """
+    values = {**base.machine_values, **(machine_values or {})}
+    whole = {
+        "program": prepared.program.name,
+        "program_hash": prepared.program_hash,
+        "program_fifo_depth": prepared.program.fifo_depth,
+        "machine": prepared.machine.name,
+        "machine_hash": machine_hash(prepared.machine),
+        **about,
+    }
+    changes = {
+        "fifo_depth": prepared.fifo_depth if prepared.fifo_depth_from == "call" else None,
+        **_of_operators(prepared),
+        "machine_values": values,
+        "depths": dict(prepared.fifo_depths),
+    }
+    given = {key: value for key, value in changes.items() if value}
+    write_fix(path, fix_text(whole, given))
+
+
+def _of_operators(prepared: Prepared) -> dict[str, Any]:
+    """The changes of operators, with one ``par_dispatch`` if it is that of all of them."""
+    names = [unit.name for unit in prepared.wiring.units]
+    ports = [names[unit] for unit in dispatch_widths(prepared.template.first)]
+    widths = dict(prepared.par_dispatch)
+    whole = None
+    if len(set(widths.values())) == 1 and widths.keys() == set(ports):
+        whole, widths = next(iter(widths.values())), {}
+    operators: dict[str, dict[str, int]] = {}
+    for key, values in (("compute_bw", prepared.compute_bw), ("par_dispatch", widths)):
+        for name, value in values.items():
+            operators.setdefault(name, {})[key] = value
+    return {"par_dispatch": whole, "operators": operators}
