@@ -54,7 +54,7 @@ def test_a_file_for_another_layer(cli: Cli, tmp_path: Path) -> None:
     assert cli("size", "swiglu", *LAYER, "--out", out).code == 0
     other = cli("run", "swiglu", *LAYER[:-1], 64, "--fifo-depth", out)
     assert other.code == 2
-    assert "the depths are for program 'swiglu_16_32'" in other.err
+    assert "it is for program 'swiglu_16_32'" in other.err
 
 
 def test_a_file_holds_whatever_the_default_depth_is(cli: Cli, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_default_depth_matters_to_a_file_that_leaves_fifos_out(
     out.write_text("\n".join(lines[:-1]) + "\n")
     refused = cli("run", "swiglu", *LAYER, "--fifo-depth", out)
     assert refused.code == 2
-    assert "the depths are for program 'swiglu_16_32'" in refused.err
+    assert "it is for program 'swiglu_16_32'" in refused.err
 
 
 def test_a_workload_without_a_depth_of_its_own(cli: Cli, tmp_path: Path) -> None:
