@@ -79,6 +79,9 @@ def test_a_fix_of_another_program_is_refused_before_anything_runs(
     spec = {"workload": workload, "fix": str(fix), "grid": {"rows": [54, 50]}}
     with pytest.raises(SweepError, match=r"rows=50\): fix .* it is for program 'blocks'"):
         st.sweep.run_sweep(spec, tmp_path / "out")
+    spec = {"workload": workload, "fix": str(fix), "parameters": {"fifo_depth": "auto"}}
+    with pytest.raises(SweepError, match="auto finds depths for every run, and the fix"):
+        st.sweep.run_sweep(spec, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

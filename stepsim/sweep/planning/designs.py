@@ -165,6 +165,13 @@ class Design:
             depth = key in known and known[key].param.machine == "fifo.depth"
             advice = _ONE_DEPTH if depth and is_depth_plan(self.given[key]) else ""
             self._blame(key, text + advice, misnamed=key not in known)
+        if self._fix is not None and self._least_depths is not None:
+            self._blame(
+                self._least_depths,
+                f"{AUTO_DEPTH} finds depths for every run, and the fix {self._fix.path} has values "
+                "for its program; give one of them",
+            )
+            return False
         return not found and self._machine is not None
 
     @property
