@@ -50,6 +50,10 @@ _COMMANDS: Final = {
             "runs.inspect:app",
             "Show the graph, shapes and metrics of a workload without simulating it.",
         ),
+        "graph": Place(
+            "runs.graph:app",
+            "Draw the program of a workload as SVG or HTML, without simulating it.",
+        ),
         "why": Place(
             "runs.why:app",
             "Explain what bounds a workload, where its cycles go, and what would help.",

@@ -233,13 +233,11 @@ def _by_memory(best: Suggestion, run: _Run) -> Verdict:
 
 
 def _by_queue(best: Suggestion, run: _Run) -> Verdict:
-    names = best.targets
-    on = f"queue {names[0]}" if len(names) == 1 else f"queues {' and '.join(names[:2])}"
-    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    alone = len(best.targets) == 1
     return _made(
         "back_pressure", best.target,
-        f"bound by back-pressure on {on}{more}: deeper, "
-        f"{'it' if len(names) == 1 else 'they together'} save{'s' * (len(names) == 1)} "
+        f"bound by back-pressure on {'queue' if alone else 'queues'} {best.target}: deeper, "
+        f"{'it' if alone else 'they together'} save{'s' * alone} "
         f"{percent(best.gain)} of the run",
     )  # fmt: skip
 
@@ -321,7 +319,7 @@ def unfinished(diagnosis: Diagnosis) -> Verdict:
         more = len(diagnosis.waits) - waiting
         if waiting and more:
             sentence += f", {more} more {'are' if more > 1 else 'is'} blocked as well"
-        sentence += f", with {', '.join(full[:3])} full" if full else ""
+        sentence += f", with {diagnosis.full} full" if full else ""
         return _made("deadlock", ", ".join(full), sentence)
     if diagnosis.failures:
         first = diagnosis.failures[0]

@@ -198,10 +198,8 @@ from stepsim.graph.rewrites.broadcast import (
 )
 from stepsim.graph.rewrites.downtile.blocks import Refusal as Refusal, Sides as Sides
 from stepsim.graph.rewrites.downtile.compute import ELEMENTWISE as ELEMENTWISE
-from stepsim.graph.rewrites.wiring import (
-    construction_order as construction_order,
-    unit_name as unit_name,
-)
+from stepsim.graph.rewrites.former_names import named_now as named_now
+from stepsim.graph.rewrites.wiring import construction_order as construction_order
 from stepsim.graph.sizes.formula import Formula as Formula
 from stepsim.graph.sizes.formulas import fold_sum as fold_sum
 from stepsim.graph.sizes.levels import stop_levels as stop_levels

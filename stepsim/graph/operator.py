@@ -8,7 +8,9 @@ inputs and the user's source line.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, cast
@@ -65,13 +67,34 @@ class Operator:
     outputs: tuple[Stream, ...] = field(default=(), init=False)
     id: int = field(default=-1, init=False)
     source: str = field(default="", init=False)
+    part: str = field(default="", init=False)
     program: Program = field(init=False, repr=False)
 
     def title(self, output: int | None = None) -> str:
-        """``partition#3.1 'route'``; with the output only if there are several."""
+        """The name under which an operator is shown, everywhere; unique in its program.
+
+        The user's own word comes first: the label, else the function that it applies, else the
+        operator itself, with its number: ``route#3``, ``silu#8``, ``flatten#6``. Operators that
+        one call made are its parts: ``expand#5/repeat``. The number of an output follows where
+        there are several: ``route#3.1``.
+        """
         dot = f".{output}" if output is not None and len(self.outputs) > 1 else ""
-        quoted = f" '{self.label}'" if self.label else ""
-        return f"{self.name}#{self.id}{dot}{quoted}"
+        name = self.part or f"{self.label or self.function_name or self.name}#{self.id}"
+        return f"{name}{dot}"
+
+    def called(self) -> str:
+        """The title, and the operator in the language where the title does not say it."""
+        return f"{self.title()} ({self.name})" if self.label or self.function_name else self.title()
+
+    @property
+    def former_title(self) -> str:
+        """The name under which files of stepsim 0.1 know it: ``map#8``."""
+        return f"{self.label or self.name}#{self.id}"
+
+    @property
+    def function_name(self) -> str:
+        """Name of the function that it applies; empty for operators without one."""
+        return _name_of(getattr(self, "fn", None))
 
     def attributes(self) -> dict[str, Any]:
         """The parameters of the operator, for printing and for the fingerprint."""
@@ -107,6 +130,12 @@ class Operator:
     def trigger(self) -> Size:
         """Number of elements; if it is 0, the operator never starts (on-demand allocation)."""
         return self.inputs[0].cardinality() if self.inputs else 1
+
+
+def _name_of(fn: object) -> str:
+    """The name of a function; empty for what is none, which constructors refuse later."""
+    name = getattr(fn, "name", "")
+    return name if isinstance(name, str) else ""
 
 
 @cache
@@ -171,6 +200,20 @@ def streams_of(name: str, what: str, xs: object) -> tuple[Stream, ...]:
     return tuple(xs)
 
 
+class Whole:
+    """A call that makes several operators, which are named as its parts."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._made: Counter[str] = Counter()
+
+    def part(self, name: str) -> str:
+        """The name of the next part: ``expand#5/repeat``, of the second one ``.../repeat2``."""
+        self._made[name] += 1
+        count = self._made[name]
+        return f"{self.title}/{name}{count if count > 1 else ''}"
+
+
 @cache
 def _numbered(count: int) -> tuple[str, ...]:
     return tuple(f"in{i + 1}" for i in range(count))
@@ -185,8 +228,10 @@ class Site:
         inputs: Sequence[Stream],
         label: str | None = None,
         roles: Sequence[str] = (),
+        fn: object = None,
     ) -> None:
         self.name = name
+        self._function_name = _name_of(fn)
         if label is not None:
             label_of(f"{name}: label", label)
         self.label = label
@@ -224,14 +269,16 @@ class Site:
 
     @property
     def title(self) -> str:
+        """The name that the operator will have, see :meth:`Operator.title`."""
         number = f"#{self.program.next_id}" if self.program is not None else ""
-        quoted = f" '{self.label}'" if self.label else ""
-        return f"{self.name}{number}{quoted}"
+        return f"{self.label or self._function_name or self.name}{number}"
 
     def fail(self, error: type[StepError], what: str, hint: str = "") -> NoReturn:
         """Raise ``error``: where, what, inputs, hint, source line."""
         path, line = self._frame
-        parts = [f"{self.title}: {what}."]
+        # Other words than the one that was called may not say what failed.
+        called = f" ({self.name})" if self.label or self._function_name else ""
+        parts = [f"{self.title}{called}: {what}."]
         if hint:
             parts.append(f" {hint[0].upper()}{hint[1:]}.")
         for role, stream in zip(self.roles, self.inputs, strict=False):
@@ -355,4 +402,18 @@ class Site:
         operator.label = self.label
         operator.inputs = self.inputs
         operator.source = location(*self._frame)
-        return self.owner.register(operator, outputs)
+        program = self.owner
+        if program.whole is not None:
+            operator.part = program.whole.part(operator.function_name or operator.name)
+        return program.register(operator, outputs)
+
+    @contextmanager
+    def parts(self) -> Iterator[None]:
+        """Operators made inside are parts of this call, the outermost one if calls are nested."""
+        program = self.owner
+        outer = program.whole
+        program.whole = outer or Whole(f"{self.label or self.name}#{program.next_id}")
+        try:
+            yield
+        finally:
+            program.whole = outer

@@ -51,7 +51,6 @@ from stepsim.graph import (
     check_program,
     construction_order,
     readers_by_output,
-    unit_name,
 )
 from stepsim.hardware.network import Network
 from stepsim.hardware.units import SIDE
@@ -102,7 +101,7 @@ class _Building:
         elif ways < 2:
             self.streams[stream.key] = [pieces]
         else:
-            name = f"fork({unit_name(stream.producer)})"
+            name = f"fork({stream.producer.title()})"
             copies = self.network.fork(name, pieces.fifo, ways)
             self.streams[stream.key] = [replace(pieces, fifo=copy) for copy in copies]
 
@@ -116,7 +115,7 @@ class _Building:
             pieces = self.pending.pop(stream.key)
             pieces = pieces if order is None else order(pieces)
             assert pieces.load is not None
-            name = unit_name(pieces.load)
+            name = pieces.load.title()
             fifo = self.network.reader(name, pieces.dims, port=self.ports[pieces.load.id])
             self.put(stream, replace(pieces, fifo=fifo, load=None))
         return self.streams[stream.key].pop(0)
@@ -228,7 +227,7 @@ def _unit_dim(build: _Building, op: Operator, dim: int) -> None:
         return _reshaped_load(build, op)
     pieces = build.take(x)
     at = len(pieces.dims) - 2 - dim
-    fifo = build.network.promote(unit_name(op), _fifo(pieces), dim + 2)
+    fifo = build.network.promote(op.title(), _fifo(pieces), dim + 2)
     dims = (*pieces.dims[:at], 1, *pieces.dims[at:])
     return build.put(op.outputs[0], replace(pieces, fifo=fifo, dims=dims, off_chip=False))
 
@@ -279,7 +278,7 @@ def _map(build: _Building, op: Map) -> None:
         raise Refusal(
             "mixes operands whose blocks come row by row and column by column; no unit turns them"
         )
-    fifo = build.network.map(unit_name(op), *map(_fifo, taken), function=op.fn.name)
+    fifo = build.network.map(op.title(), *map(_fifo, taken), function=op.fn.name)
     return build.put(op.outputs[0], replace(taken[0], fifo=fifo, off_chip=False))
 
 
@@ -289,7 +288,7 @@ def _map_accum(build: _Building, op: MapAccum) -> None:
     if any(init.value for init in op.inits):
         raise Refusal(f"starts from {op.init}; accumulators start from zero")
     fifo, dims, turned = _product(build, op)
-    fifo = build.network.accumulator(f"sum({unit_name(op)})", fifo, op.rank + 2)
+    fifo = build.network.accumulator(f"sum({op.title()})", fifo, op.rank + 2)
     dims = (*dims[: len(dims) - op.rank - 2], *dims[-2:])
     build.put(op.outputs[0], _Pieces(fifo, dims, turned))
 
@@ -325,7 +324,7 @@ def _product(build: _Building, op: Map | MapAccum) -> tuple[str, tuple[int, ...]
     left = rows_of(first, m, not a_turned)
     right = rows_of(second, n, b_turned)
     outer = left.dims[:-2]
-    name = unit_name(op)
+    name = op.title()
     if swap:
         fifo = build.network.matmul(name, _fifo(right), _fifo(left), m, n)
         return fifo, (*outer, n, m), True
@@ -344,7 +343,7 @@ def _accum(build: _Building, op: Accum) -> None:
         raise Refusal(f"accumulates with '{op.fn}' from {op.init}; accumulators add up from zero")
     _block(op, op.outputs[0].type)
     pieces = build.take(op.inputs[0])
-    fifo = build.network.accumulator(unit_name(op), _fifo(pieces), op.rank + 2)
+    fifo = build.network.accumulator(op.title(), _fifo(pieces), op.rank + 2)
     dims = (*pieces.dims[: len(pieces.dims) - op.rank - 2], *pieces.dims[-2:])
     build.put(op.outputs[0], replace(pieces, fifo=fifo, dims=dims, off_chip=False))
 
@@ -355,7 +354,7 @@ def _repeat(build: _Building, op: Repeat) -> None:
     fifo, dims = _fifo(pieces), pieces.dims[:-2]
     for number, count in enumerate(op.counts):
         ending = f".{number}" if number else ""
-        fifo = build.network.buffer(f"{unit_name(op)}{ending}", fifo, 2, count)
+        fifo = build.network.buffer(f"{op.title()}{ending}", fifo, 2, count)
         dims = (*dims, count)
     kept = replace(pieces, fifo=fifo, dims=(*dims, *pieces.dims[-2:]), off_chip=False)
     build.put(op.outputs[0], kept)
@@ -366,15 +365,15 @@ def _store(build: _Building, op: LinearStore) -> None:
     pieces = build.take(op.inputs[0])
     if build.sink == "writer":
         build.network.writer(
-            unit_name(op), _fifo(pieces), last=len(pieces.dims), port=build.ports[op.id]
+            op.title(), _fifo(pieces), last=len(pieces.dims), port=build.ports[op.id]
         )
     else:
-        build.network.printer(unit_name(op), _fifo(pieces), last=len(pieces.dims))
+        build.network.printer(op.title(), _fifo(pieces), last=len(pieces.dims))
 
 
 def _consume(build: _Building, op: Consume) -> None:
     pieces = build.take(op.inputs[0])
-    build.network.printer(unit_name(op), _fifo(pieces), last=len(pieces.dims))
+    build.network.printer(op.title(), _fifo(pieces), last=len(pieces.dims))
 
 
 _RULES: Final[dict[type[Operator], _Rule]] = {

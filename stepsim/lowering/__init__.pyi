@@ -10,6 +10,7 @@ from stepsim.lowering.network import (
     ChannelSpec as ChannelSpec,
     Network as Network,
     TimingParams as TimingParams,
+    UnitOrigin as UnitOrigin,
     UnitSpec as UnitSpec,
 )
 from stepsim.lowering.network_of_program import (

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, LoweringError, did_you_mean
-from stepsim.graph import LinearLoad, LinearStore, RandomLoad, RandomStore, TensorSpec, Tile
+from stepsim.graph import (
+    LinearLoad,
+    LinearStore,
+    RandomLoad,
+    RandomStore,
+    TensorSpec,
+    Tile,
+    named_now,
+)
 from stepsim.kernels import DramTiming, PortAccess, dram_words, locate
 from stepsim.machine import Addresses, Port
 
@@ -204,7 +212,8 @@ def address_map(
     LoweringError
         A tensor does not fit the DRAM, or two tensors overlap.
     """
-    rules, given = _rules(machine), places or {}
+    where = f"program '{wiring.program.name}', addresses"
+    rules, given = _rules(machine), named_now(where, wiring, "operator", places or {})
     users = [user for unit in wiring.units if (user := _user(unit)) is not None]
     _check_names(wiring, users, given)
     spec = timing.spec

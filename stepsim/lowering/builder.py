@@ -204,6 +204,7 @@ class ImageBuilder:
             unit_names=tuple(s.name for s in network.units),
             unit_ops=tuple(s.op for s in network.units),
             channel_names=tuple(c.name for c in network.channels),
+            unit_origins=tuple(s.origin for s in network.units),
             selector_widths=tuple(width for width, _ in self._selectors),
             accesses=accesses,
         )

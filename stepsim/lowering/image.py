@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.kernels import PortAccess
+from stepsim.lowering.network import UnitOrigin
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Image:
     memory_table : initial words of the memory model, without the cache after them.
     globals : the one record of scalars.
     memory_model : name of the memory model; its code in ``globals`` depends on what is installed.
-    unit_names, unit_ops, channel_names : for results and reports.
+    unit_names, unit_ops, channel_names, unit_origins : for results and reports.
     """
 
     units: NDArray[np.void]
@@ -45,6 +46,7 @@ class Image:
     unit_names: tuple[str, ...]
     unit_ops: tuple[str, ...]
     channel_names: tuple[str, ...]
+    unit_origins: tuple[UnitOrigin, ...]
     selector_widths: tuple[int, ...]
     """Number of flags of every selector; the set flags come after all other parameters."""
     accesses: tuple[PortAccess, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from stepsim.kernels import DramTiming, PortAccess
 
@@ -62,6 +62,18 @@ class ChannelSpec:
     capacity: int | None
 
 
+class UnitOrigin(NamedTuple):
+    """Label, function and source line (``file:line``) of the operator of a unit, where it has
+    them."""
+
+    label: str | None = None
+    function: str | None = None
+    source: str | None = None
+
+
+NO_ORIGIN: Final = UnitOrigin()
+
+
 @dataclass(frozen=True, slots=True)
 class UnitSpec:
     """One unit: its kind, the channel indices it reads and writes, and the kind's parameters.
@@ -70,7 +82,7 @@ class UnitSpec:
     valid], "level": 0, "value": 0}``, or with ``"selector"`` and ``"width"``, or with ``"buffer"``
     and ``"tiles"``. Tiles may also be given as a structured array with the columns ``rows``,
     ``cols``, ``bytes`` (of an element), ``rd`` and ``valid``, and optionally ``level`` and
-    ``value``.
+    ``value``. ``origin`` is its place in the user's program, which results show.
     """
 
     name: str
@@ -78,6 +90,7 @@ class UnitSpec:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     params: Mapping[str, Any] = field(default_factory=dict)
+    origin: UnitOrigin = NO_ORIGIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from stepsim.kernels import (
     locate,
 )
 from stepsim.lowering.addresses import Place, address_map
-from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
+from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitOrigin, UnitSpec
 from stepsim.machine import Machine, Port
 
 
@@ -157,7 +157,8 @@ def network_of(
         placed = address_map(wiring, machine, timing.dram, places)
     return Network(
         units=tuple(
-            UnitSpec(u.name, u.kind, u.inputs, u.outputs, _params(u, machine)) for u in wiring.units
+            UnitSpec(u.name, u.kind, u.inputs, u.outputs, _params(u, machine), _origin(u))
+            for u in wiring.units
         ),
         channels=tuple(ChannelSpec(c.name, c.depth or default) for c in wiring.fifos),
         timing=timing,
@@ -173,6 +174,14 @@ def unit_bandwidth(unit: WiredUnit, machine: Machine) -> int | None:
     stated = None if machine.compute is None else machine.compute.unit_flops_per_cycle
     own = int(unit.params["bw"])
     return own if stated is None or not operator.has_flops() else stated
+
+
+def _origin(unit: WiredUnit) -> UnitOrigin:
+    """The place of a unit in the user's program; that of a broadcast is its stream's producer."""
+    operator, source = unit.operator, unit.source or None
+    if operator is None:
+        return UnitOrigin(source=source)
+    return UnitOrigin(operator.label or None, operator.function_name or None, source)
 
 
 def _params(unit: WiredUnit, machine: Machine) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from stepsim.report.slices import (
     unit_slices,
 )
 from stepsim.report.trace_file import TraceFile, require_perfetto, sizes
-from stepsim.results import place_of
+from stepsim.results import place_of, unnumbered
 from stepsim.typed import typed_but
 
 if TYPE_CHECKING:
@@ -160,9 +160,9 @@ def fifos_of(name: str, fifos: Sequence[str], where: str) -> list[int]:
     ------
     ArgError : there is no such FIFO; ``where`` names the origin of the name.
     """
-    found = [i for i, fifo in enumerate(fifos) if name in (fifo, fifo.partition("#")[0])]
+    found = [i for i, fifo in enumerate(fifos) if name in (fifo, unnumbered(fifo))]
     if not found:
-        near = did_you_mean(str(name), list(dict.fromkeys(f.partition("#")[0] for f in fifos)))
+        near = did_you_mean(str(name), list(dict.fromkeys(map(unnumbered, fifos))))
         some = ", ".join(fifos[:_NAMES_TOLD]) + (", ..." if len(fifos) > _NAMES_TOLD else "")
         raise ArgError(
             f"{where}: there is no FIFO {shown(name)}{near} The program has {some or 'none'}; the "

@@ -43,7 +43,7 @@ def write_run(
     OutputError : a file cannot be written; then none is written.
     """
     tables = {
-        "": run_table(record, parameters),
+        "": run_table({**record, "outline": result.outline}, parameters),
         "units": result.units,
         "fifos": result.fifos,
     }

@@ -60,16 +60,26 @@ from stepsim.results.events import (
     Memory as Memory,
     records_by as records_by,
 )
+from stepsim.results.folding import Folded as Folded, folded as folded
 from stepsim.results.occupancy import (
     OF_FIFOS as OF_FIFOS,
     OF_UNITS as OF_UNITS,
     fifo_occupancy as fifo_occupancy,
     unit_occupancy as unit_occupancy,
 )
+from stepsim.results.outline import (
+    OUTLINE_VERSION as OUTLINE_VERSION,
+    Outline as Outline,
+    outline_of as outline_of,
+)
 from stepsim.results.places import (
     Place as Place,
+    flow_of as flow_of,
+    flows_text as flows_text,
+    line_of as line_of,
     operators_of as operators_of,
     place_of as place_of,
+    unnumbered as unnumbered,
 )
 from stepsim.results.result import utilization as utilization
 from stepsim.results.schemas import ENERGY_STALLS_SCHEMA as ENERGY_STALLS_SCHEMA

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from stepsim.errors import ArgError
+from stepsim.results.places import flows_text
 from stepsim.shown import shown
 from stepsim.typed import typed
 
@@ -107,6 +108,12 @@ class Diagnosis:
                 f"{shown(found)} ({error})"
             ) from None
 
+    @property
+    def full(self) -> str:
+        """The FIFOs in ``deepen`` in words, as producer and consumer."""
+        consumers = {wait.fifo: wait.peer for wait in self.circular_wait}
+        return flows_text((fifo, consumers[fifo]) for fifo in self.deepen if fifo in consumers)
+
     def __str__(self) -> str:
         lines = [self.summary]
         lines += [f"  {failure}" for failure in self.failures]
@@ -115,8 +122,7 @@ class Diagnosis:
             lines += [f"  {wait}" for wait in self.circular_wait]
         lines += self._groups()
         if self.deepen:
-            names = ", ".join(f"'{name}'" for name in self.deepen)
-            lines.append(f"full FIFOs of the circular wait, candidates for more depth: {names}")
+            lines.append(f"full FIFOs of the circular wait, candidates for more depth: {self.full}")
         return "\n".join(lines)
 
     def _groups(self) -> list[str]:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 _NUMBER = re.compile(r"#\d+")
-_LANE = re.compile(r"(?<=\.)\d+(?=[.)>]|$)")
+_LANE = re.compile(r"(?<=\.)\d+(?=[./)>]|$)")
+
+_PART = re.compile(r"(.*#\d+)/[^/#]+")
+_READER = re.compile(r">\d+$")
+
+_MOST_FLOWS: Final = 4
+"""Entries of a list of FIFOs; more are only counted."""
 
 _MOST_ALIKE: Final = 8
 """Units of one name, without a lane, that are distinguished by their numbers."""
@@ -18,7 +24,8 @@ class Place(NamedTuple):
 
     Attributes
     ----------
-    stage : prefix of a layer, such as ``moe.expert.*``, or empty.
+    stage : prefix of a layer, such as ``moe.expert.*``, or the call of which an operator is a part,
+        such as ``expand#5``; or empty.
     operator : name with ``*`` for the lane and without its number, such as ``matmul_up.*``.
     lane : numbers of the lane, such as ``(60,)``; empty for an operator that exists once.
     """
@@ -37,14 +44,67 @@ def place_of(name: str) -> Place:
     Place(stage='', operator='matmul_up.*', lane=(60,))
     >>> place_of("moe.expert.3.up#17").stage
     'moe.expert.*'
+    >>> place_of("expand#5/repeat").stage
+    'expand#5'
     """
-    plain = _NUMBER.sub("", name)
+    plain = unnumbered(name)
     lane = tuple(int(number) for number in _LANE.findall(plain))
     operator = _LANE.sub("*", plain)
+    whole = whole_of(name)
+    if whole:
+        # Calls in one lane each are told apart by their lanes.
+        return Place(_LANE.sub("*", unnumbered(whole)) if lane else whole, operator, lane)
     inner = operator.partition("(")[2].rstrip(")") or operator
     words = inner.partition(">")[0].removesuffix(".*").split(".")
-    stage = ".".join(words[:-1])
-    return Place(stage, operator, lane)
+    return Place(".".join(words[:-1]), operator, lane)
+
+
+def whole_of(name: str) -> str:
+    """``expand#5``, the call of which a unit or FIFO such as ``expand#5/repeat`` is a part."""
+    found = _PART.fullmatch(name.partition("(")[2].rstrip(")") or name)
+    return found[1] if found else ""
+
+
+def unnumbered(name: str) -> str:
+    """The name of a unit or FIFO without the numbers of operators: ``silu`` of ``silu#8``."""
+    return _NUMBER.sub("", name)
+
+
+def line_of(source: str | None) -> str:
+    """``model.py:12`` of a source line with the folder of its file; empty if there is none."""
+    return re.split(r"[\\/]", source)[-1] if source else ""
+
+
+def flow_of(fifo: str, consumer: str) -> str:
+    """What a FIFO joins, in the words of the program: ``x#1.2 -> add#7``.
+
+    FIFOs are named after their producer and, behind a broadcast, the number of the reader.
+    """
+    return f"{_source(fifo)} -> {consumer}"
+
+
+def flows_text(fifos: Iterable[tuple[str, str]], most: int = _MOST_FLOWS) -> str:
+    """A list of FIFOs, as pairs of their name and their consumer, with lanes as one entry.
+
+    Example
+    -------
+    >>> flows_text([("load.0#1", "linear.0#2"), ("load.1#3", "linear.1#4"), ("x#5.2", "y#6")])
+    'load.* -> linear.* (2 FIFOs), x#5.2 -> y#6'
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for fifo, consumer in fifos:
+        key = place_of(_source(fifo)).operator, place_of(consumer).operator
+        groups.setdefault(key, []).append(flow_of(fifo, consumer))
+    parts = [
+        members[0] if len(members) == 1 else f"{source} -> {to} ({len(members)} FIFOs)"
+        for (source, to), members in groups.items()
+    ]
+    more = len(parts) - most
+    return ", ".join(parts) if more <= 0 else f"{', '.join(parts[:most])} and {more} more"
+
+
+def _source(fifo: str) -> str:
+    return _READER.sub("", fifo)
 
 
 def operators_of(names: Sequence[str], kinds: Sequence[str]) -> list[tuple[str, str, list[int]]]:

@@ -25,8 +25,10 @@ from stepsim.results.timeline import timeline
 if TYPE_CHECKING:
     from os import PathLike
 
-    from stepsim.results import writing
+    from stepsim.results import outline as outlining, writing
+    from stepsim.results.outline import Outline
 else:
+    outlining = deferred("stepsim.results.outline")
     writing = deferred("stepsim.results.writing")
 
 
@@ -111,6 +113,14 @@ class Result:
     def fifos(self) -> pa.Table:
         """Arrow table of the FIFOs (schema in :mod:`stepsim.results.schema`)."""
         return self.tables.fifos
+
+    @property
+    def outline(self) -> Outline | None:
+        """The program as files of runs keep it, see :mod:`stepsim.results.outline`.
+
+        None for a result that was pickled, and for that of a unit network.
+        """
+        return None if self.rerun is None else outlining.outline_of(self.rerun.prepared.wiring)
 
     @property
     def milliseconds(self) -> float | None:
@@ -218,6 +228,7 @@ class Result:
     def _run_table(self) -> pa.Table:
         known = schemas.RUN_SCHEMA
         row = {name: getattr(self, name) for name in known.names}
+        row["outline"] = None if row["outline"] is None else json.dumps(row["outline"])
         row["provenance"] = json.dumps(
             self.provenance, sort_keys=True, default=str, allow_nan=False
         )

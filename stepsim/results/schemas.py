@@ -32,7 +32,10 @@ _STALLS: Final = (
     "requests", "offchip_bytes", "flops",
 )  # fmt: skip
 
-_UNITS: Final = (*_STALLS, *OF_UNITS)
+ORIGIN: Final = ("label", "function", "source")
+"""Columns that say where in the user's program a unit comes from; null where it has none."""
+
+_UNITS: Final = (*_STALLS, *ORIGIN, *OF_UNITS)
 
 _FIFOS: Final = (
     "fifo", "name", "producer", "consumer", "depth", "sent", "received", "producer_wait",
@@ -42,7 +45,7 @@ _FIFOS: Final = (
 _RUN: Final = (
     "program", "status", "cycles", "milliseconds", "offchip_bytes", "bus_bytes", "memory_requests",
     "flops", "bandwidth_utilization", "peak_bandwidth", "tokens", "undelivered_tokens",
-    "engine_steps", "wall_seconds", "provenance", "onchip_peak_bytes",
+    "engine_steps", "wall_seconds", "provenance", "onchip_peak_bytes", "outline",
 )  # fmt: skip
 
 _ENERGY: Final = tuple(name for name in ENERGY if name != "tokens_per_second")
@@ -55,7 +58,9 @@ _TIMELINE: Final = (
     "units_waiting_memory",
 )  # fmt: skip
 
-_RUN_NULLS: Final = {"milliseconds", "bandwidth_utilization", "onchip_peak_bytes", "edp"}
+_RUN_NULLS: Final = {
+    "milliseconds", "bandwidth_utilization", "onchip_peak_bytes", "edp", "outline",
+}  # fmt: skip
 
 _TABLES: Final = {
     # Of machines with a table of energies; the others have no columns for it.
@@ -68,14 +73,14 @@ _TABLES: Final = {
     "ENERGY_UNITS_SCHEMA": (
         "units",
         (*_UNITS, *ENERGY_OF_UNITS),
-        {"longest_wait", "longest_wait_cycles", *OF_UNITS},
+        {"longest_wait", "longest_wait_cycles", *ORIGIN, *OF_UNITS},
     ),
     "FIFOS_SCHEMA": ("fifos", _FIFOS, {"depth", *OF_FIFOS}),
-    "RUN_SCHEMA": ("run", _RUN, {"milliseconds", "bandwidth_utilization", "onchip_peak_bytes"}),
+    "RUN_SCHEMA": ("run", _RUN, _RUN_NULLS & {*_RUN}),
     # Sweeps and batches do not record runs.
     "STALLS_SCHEMA": ("units", _STALLS, {"longest_wait", "longest_wait_cycles"}),
     "TIMELINE_SCHEMA": ("timeline", _TIMELINE, {"offchip_share", "onchip_bytes_in_use"}),
-    "UNITS_SCHEMA": ("units", _UNITS, {"longest_wait", "longest_wait_cycles", *OF_UNITS}),
+    "UNITS_SCHEMA": ("units", _UNITS, {"longest_wait", "longest_wait_cycles", *ORIGIN, *OF_UNITS}),
 }
 """Name of the table, its columns, and those of them that may be null."""
 

@@ -42,7 +42,7 @@ from stepsim.simulation.programs.fix_file import (
     write_fix as write_fix,
 )
 from stepsim.simulation.programs.fixes import save_fix as save_fix
-from stepsim.simulation.programs.prepared import FifoDepth as FifoDepth
+from stepsim.simulation.programs.prepared import FifoDepth as FifoDepth, wired as wired
 from stepsim.simulation.programs.rerun import Rerun as Rerun
 from stepsim.simulation.programs.simulate import (
     as_prepared as as_prepared,

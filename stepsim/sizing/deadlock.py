@@ -17,7 +17,7 @@ from stepsim.arguments import Range, counted, is_number, shown
 from stepsim.errors import ArgError
 from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
-from stepsim.results import Diagnosis
+from stepsim.results import Diagnosis, flows_text
 from stepsim.simulation import (
     FifoDepth,
     ImageRun,
@@ -55,6 +55,7 @@ class DeadlockFix:
     added : total number of tokens that these FIFOs hold more than now.
     is_least : whether it is proved that no smaller number of added tokens resolves the deadlock.
     cycles : length of the run with these depths; None where no depths help.
+    consumers : the unit that receives from each FIFO that is named in the depths.
     full_speed : depths of all FIFOs that must be deeper for the run to be as fast as with
         unbounded FIFOs, by name; empty where the search ended before that.
     full_speed_is_minimal : with any one of these FIFOs one token less deep, and the others as they
@@ -77,6 +78,7 @@ class DeadlockFix:
     unbounded_cycles: int | None = None
     reason: str = ""
     runs: int = 0
+    consumers: Mapping[str, str] = field(default_factory=dict)
     rerun: Rerun | None = field(default=None, repr=False, compare=False)
 
     @typed
@@ -108,7 +110,8 @@ class DeadlockFix:
         without = ("program", "diagnosis", "rerun")
         names = [one.name for one in fields(self) if one.name not in without]
         found = {name: getattr(self, name) for name in names}
-        return {**found, "depths": dict(self.depths), "full_speed": dict(self.full_speed)}
+        named = ("depths", "full_speed", "consumers")
+        return {**found, **{name: dict(getattr(self, name)) for name in named}}
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -121,8 +124,8 @@ class DeadlockFix:
             return (f"no fix found in {counted(self.runs, 'run')}: {self.reason}",)
         least = "least fix" if self.is_least else f"fix, not proved to be the least ({self.reason})"
         lines = [
-            f"{least}: {counted(self.added, 'more token')}, {_listed(self.depths)}; the run then "
-            f"takes {self.cycles:,} cycles"
+            f"{least}: {counted(self.added, 'more token')}, {self._listed(self.depths)}; the run "
+            f"then takes {self.cycles:,} cycles"
         ]
         unbounded = f"{self.unbounded_cycles:,} cycles, as with all FIFOs unbounded"
         if not self.full_speed:
@@ -131,8 +134,21 @@ class DeadlockFix:
             lines.append("this is full speed: deeper FIFOs make it no faster")
         else:
             more = "" if self.full_speed_is_minimal else "; smaller depths may do"
-            lines.append(f"full speed: {unbounded}, with {_listed(self.full_speed)}{more}")
+            lines.append(f"full speed: {unbounded}, with {self._listed(self.full_speed)}{more}")
         return tuple(lines)
+
+    def _listed(self, depths: Mapping[str, int]) -> str:
+        """``x -> add of depth 8``, with the name of a FIFO that is alone, and lanes as one."""
+        by_depth: dict[int, list[tuple[str, str]]] = {}
+        for fifo, depth in depths.items():
+            by_depth.setdefault(depth, []).append((fifo, self.consumers.get(fifo, "?")))
+        parts = []
+        for depth, fifos in by_depth.items():
+            name = f" ('{fifos[0][0]}')" if len(fifos) == 1 else ""
+            parts.append(f"{flows_text(fifos, _MOST_LISTED)}{name} of depth {depth:,}")
+        more = len(parts) - _MOST_LISTED
+        shown = parts if more <= 0 else [*parts[:_MOST_LISTED], f"{more} more depths"]
+        return " and ".join(shown)
 
     def __str__(self) -> str:
         diagnosis = () if self.diagnosis is None else (str(self.diagnosis),)
@@ -214,7 +230,12 @@ def fix_of(
     runs = DeadlockRuns(prepared, indices, limits, max_runs, max_seconds)
     runs.made = 1
     found = _found(runs, prepared.program.name, first, order_matters(prepared))
-    return replace(found, runs=runs.made, rerun=Rerun(prepared, indices))
+    readers = {fifo: unit.name for unit in prepared.wiring.units for fifo in unit.inputs}
+    named = dict.fromkeys([*found.depths, *found.full_speed])
+    consumers = {name: readers[prepared.fifo_numbers[name]] for name in named}
+    return replace(
+        found, runs=runs.made, consumers=consumers, rerun=Rerun(prepared, indices)
+    )
 
 
 def _found(runs: DeadlockRuns, name: str, first: ImageRun, by_arrival: bool) -> DeadlockFix:
@@ -309,9 +330,3 @@ def _hopeless(free: ImageRun) -> str:
         who = several if len(stuck.circular_wait) > 1 else "an operator waits for its own token"
         return f"with all FIFOs unbounded, {who}: {waits}"
     return f"with all FIFOs unbounded, a unit waits for a token never sent: {stuck.waits[0]}"
-
-
-def _listed(depths: Mapping[str, int]) -> str:
-    named = [f"'{fifo}' of depth {depth:,}" for fifo, depth in depths.items()]
-    more = len(named) - _MOST_LISTED
-    return " and ".join(named if more <= 0 else [*named[:_MOST_LISTED], f"{more} more"])

@@ -94,13 +94,15 @@ def test_listing_shows_an_operator_of_all_experts_once(cli: Cli, trace: Path) ->
     outcome = cli(*MIXTRAL, "--tile", "dynamic", "--routing", trace)
     assert outcome.code == 0
     lines = [line.split() for line in outcome.out.splitlines()]
-    assert [words[2] for words in lines if words[:2] == ["map", "silu"]] == ["8"]
+    assert [words[:4] for words in lines if words[:1] == ["silu.*"]] == [
+        ["silu.*", "map", "silu", "8"]
+    ]
     assert any(words[:1] == ["flops"] for words in lines)
 
 
 def test_all_lists_every_operator(cli: Cli) -> None:
     outcome = cli(*MIXTRAL, "--tile", 16, "--all")
-    assert sum("'silu." in line for line in outcome.out.splitlines()) == 8
+    assert sum("silu." in line for line in outcome.out.splitlines()) == 8
 
 
 @pytest.mark.parametrize("counting", ["executed", "published"])
@@ -125,3 +127,15 @@ def test_regions_are_counted(run) -> None:
     lines = [line.split() for line in run(**options).out.splitlines()]
     assert [words[2] for words in lines if words[:2] == ["map", "silu"]] == ["2"]
     assert run("--json", **options).json()["regions"] == 2
+
+
+def test_a_picture_before_any_run(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "p.svg"
+    shown = cli("graph", *MIXTRAL[1:], "--tile", 32, "--batch", 16, "--out", out).out
+    assert shown.startswith(f"wrote {out}: ")
+    assert "in 31 boxes" in shown
+    assert out.read_text(encoding="utf-8").startswith("<svg")
+    wrong = cli("graph", "missing.py", "--out", tmp_path / "p.png")
+    assert wrong.code == 2
+    late = cli("graph", *MIXTRAL[1:], "--tile", 32, "--out", tmp_path / "p.png")
+    assert (late.code, "expected a name that ends in .svg or .html" in late.err) == (2, True)

@@ -113,7 +113,10 @@ def test_a_deadlock_is_a_verdict(cli, rows: str) -> None:
     outcome = cli("why", rows.replace(":rows", ":center"))
     assert outcome.code == 1
     assert outcome.out.splitlines()[1].startswith("a deadlock: a circular wait of 6 units")
-    assert "least fix: 6 more tokens, 'linear_load#0>1' of depth 8" in outcome.out
+    assert (
+        "least fix: 6 more tokens, linear_load#0 -> add#5 ('linear_load#0>1') of depth 8"
+        in outcome.out
+    )
     found = cli("why", rows.replace(":rows", ":center"), "--json").json()
     assert found["fix"]["depths"] == {"linear_load#0>1": 8}
     assert cli("why", rows, "--json").json()["fix"] is None

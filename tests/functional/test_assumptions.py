@@ -130,7 +130,7 @@ def test_printed_streams_are_kept():
     with st.Program() as p:
         tiles((3,))[0].print(label="look")
     (title,) = evaluate(p).printed
-    assert title == "print#1 'look'"
+    assert title == "look#1"
     assert len(evaluate(p).printed[title]) == 3
 
 

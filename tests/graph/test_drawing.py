@@ -22,7 +22,7 @@ def test_listing_has_one_line_for_each_operator():
         "counted as executed)"
     )
     assert len(lines) == 8
-    assert "linear_load#0" in lines[1]
+    assert 'the "x"#0 (linear_load)' in lines[1]
     assert "T=512" in lines[1]
     assert "M=256" in lines[1]
     assert "(#1, #2)" in lines[4]
@@ -34,7 +34,7 @@ def test_dot():
     text = program().to_dot()
     assert text.startswith("digraph program {")
     assert text.endswith("}")
-    assert "n0 [label=\"linear_load#0 'the 'x''\"];" in text
+    assert "n0 [label=\"the 'x'#0 (linear_load)\"];" in text
     assert 'n1 -> n3 [label="Stream[4] of Tile[1x64 bf16]"];' in text
     assert text.count("->") == 7
 

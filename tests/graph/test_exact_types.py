@@ -129,7 +129,7 @@ def test_rows_of_tiles_of_different_heights_are_counted_exactly(program):
     inner = data.reshape(2).flat_map(fn.unpack_rows())
     assert shape(inner) == ["2", "~u"]
     assert (inner.shape[1].total, inner.shape[1].bound.doit()) == (8, 6)
-    assert program.provenance(inner.shape[1].expr).startswith("pieces of flat_map#")
+    assert program.provenance(inner.shape[1].expr).startswith("pieces of unpack_rows#")
 
 
 def test_columns_and_rows_of_tiles_of_different_widths(program):
@@ -154,7 +154,7 @@ def test_rows_of_tiles_that_vary_both_ways_have_a_sum_of_their_own(program):
     assert rows.type.cols.total != data.type.cols.total
     cols = data.flat_map(fn.unpack_cols())
     assert cols.type.cols.total != data.type.rows.total
-    assert program.provenance(cols.type.cols.total).endswith("in columns of flat_map#4")
+    assert program.provenance(cols.type.cols.total).endswith("in columns of unpack_cols#4")
 
 
 def test_pieces_below_sides_that_vary(program):
@@ -254,10 +254,10 @@ def test_sums_of_tiles_of_different_heights_have_rows_of_their_own(program):
 def test_packs_that_grow_are_bounded_by_the_full_one(program):
     rows = tiles(2, 3, rows=2, cols=5).scan(fn.pack_rows, 1)
     assert (rows.type.rows.bound, rows.type.rows.span, rows.type.cols) == (6, 6, 5)
-    assert program.provenance(rows.type.rows.expr).startswith("rows of scan#")
+    assert program.provenance(rows.type.rows.expr).startswith("rows of pack_rows#")
     cols = tiles(2, 3, rows=2, cols=5).scan(fn.pack_cols, 1)
     assert (cols.type.cols.bound, cols.type.cols.span, cols.type.rows) == (15, 6, 2)
-    assert program.provenance(cols.type.cols.expr).startswith("cols of scan#")
+    assert program.provenance(cols.type.cols.expr).startswith("cols of pack_cols#")
 
 
 def test_the_hint_for_two_counts_of_one_output(program):

@@ -370,7 +370,7 @@ def test_assumed_equalities_reach_the_binding():
 def test_allocated_compute_needs_a_bandwidth():
     with st.Program("bare") as p:
         st.linear_load(st.spec(4, 64), (1, 64)).map(fn.silu, label="act").consume()
-    with pytest.raises(GraphError, match="'act' has no compute bandwidth"):
+    with pytest.raises(GraphError, match="act#1 has no compute bandwidth"):
         _ = p.metrics().allocated_compute
 
 

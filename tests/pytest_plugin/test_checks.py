@@ -45,7 +45,7 @@ def test_a_slower_program_is_told_with_the_stalls_that_explain_it(project: Proje
     causes, _, stalls = text.partition("where the cycles went")
     assert "program: " in causes
     first, second = stalls.splitlines()[2:4]
-    assert first.split() == ["map", "(BinaryMap)", "work", "640", "1,024", "+384"]
+    assert first.split() == ["matmul", "(BinaryMap)", "work", "640", "1,024", "+384"]
     assert second.startswith("linear_store (OffChipStore)")
     # The user sees the line of the test, not those of the plugin.
     assert "test_layer.py:6: CyclesCheckFailed" in done.stdout.str()

@@ -17,7 +17,8 @@ UNITS = {
     "firings": "int64", "final_clock": "int64", "busy": "int64", "wait_input": "int64",
     "wait_output": "int64", "wait_memory": "int64", "before": "int64", "after": "int64",
     "longest_wait": "string", "longest_wait_cycles": "int64", "requests": "int64",
-    "offchip_bytes": "int64", "flops": "int64", "onchip_peak_bytes": "int64",
+    "offchip_bytes": "int64", "flops": "int64", "label": "string", "function": "string",
+    "source": "string", "onchip_peak_bytes": "int64",
     "peak_buffers": "int64", "peak_buffer_bytes": "int64",
 }  # fmt: skip
 FIFOS = {
@@ -32,7 +33,7 @@ RUN = {
     "bandwidth_utilization": "double", "peak_bandwidth": "double", "tokens": "int64",
     "undelivered_tokens": "int64",
     "engine_steps": "int64", "wall_seconds": "double", "provenance": "string",
-    "onchip_peak_bytes": "int64",
+    "onchip_peak_bytes": "int64", "outline": "string",
 }  # fmt: skip
 TIMELINE = {
     "bin": "int32", "begin": "int64", "end": "int64", "offchip_bytes_per_cycle": "double",
@@ -43,7 +44,7 @@ TIMELINE = {
 }  # fmt: skip
 NULLABLE = {
     "longest_wait", "longest_wait_cycles", "depth", "bandwidth_utilization", "milliseconds",
-    "onchip_peak_bytes",
+    "onchip_peak_bytes", "label", "function", "source", "outline",
     "peak_buffers", "peak_buffer_bytes", "mean_tokens", "peak_tokens", "mean_bytes", "peak_bytes",
     "full_cycles", "empty_cycles", "offchip_share", "onchip_bytes_in_use",
 }  # fmt: skip

@@ -41,9 +41,9 @@ ROWS = [[0], [1], [1], [0]]
 
 # What is bound, given the routing of the program, and what is said of it.
 BAD: list[tuple[Callable[[st.graph.Routing], Any], str]] = [
-    (lambda r: None, f"routing#0 'route': {OF} has no indices. Pass bindings={{routing: array of "
+    (lambda r: None, f"route#0: {OF} has no indices. Pass bindings={{routing: array of "
                      "shape (4, 1)}"),
-    (lambda r: {}, f"routing#0 'route': {OF} has no indices"),
+    (lambda r: {}, f"route#0: {OF} has no indices"),
     (lambda r: ROWS, "program 'routed': bindings must be a mapping {routing: array "
                      "[rows, k]}, found [[0], [1]"),
     (lambda r: {"routing": ROWS}, "program 'routed': keys of bindings are Routing objects, found "

@@ -102,23 +102,23 @@ def test_a_deeper_bypass_ends_the_deadlock() -> None:
 
 def test_changes_add_up_and_leave_the_first_as_it_was() -> None:
     prepared = prepare(center())
-    once = prepared.changed(fifo_depths={BYPASS: 8, "map#5": 3})
-    twice = once.changed(fifo_depths={"map#5": None})
+    once = prepared.changed(fifo_depths={BYPASS: 8, "add#5": 3})
+    twice = once.changed(fifo_depths={"add#5": None})
     assert prepared.fifo_depths == {}
-    assert once.fifo_depths == {BYPASS: 8, "map#5": 3}
-    assert twice.fifo_depths == {BYPASS: 8, "map#5": None}
+    assert once.fifo_depths == {BYPASS: 8, "add#5": 3}
+    assert twice.fifo_depths == {BYPASS: 8, "add#5": None}
     depths = dict(
         zip(*(twice.result().fifos[c].to_pylist() for c in ("name", "depth")), strict=True)
     )
-    assert (depths[BYPASS], depths["map#5"], depths["linear_load#0"]) == (8, None, 2)
+    assert (depths[BYPASS], depths["add#5"], depths["linear_load#0"]) == (8, None, 2)
     assert twice.result().provenance["fifo_depths"] == twice.fifo_depths
     assert "fifo_depths" not in prepared.result().provenance
 
 
 def test_a_stated_depth_is_changed_when_it_is_named() -> None:
-    prepared = prepare(center(4)).changed(fifo_depths={"map#5": 9})
+    prepared = prepare(center(4)).changed(fifo_depths={"add#5": 9})
     depths = prepared.result().fifos.select(["name", "depth"]).to_pylist()
-    assert {"name": "map#5", "depth": 9} in depths
+    assert {"name": "add#5", "depth": 9} in depths
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_an_element_type_without_an_entry_is_named_with_its_operator() -> None:
         st.simulate(product_program(), machine)
     text = str(caught.value)
     assert "'sda-1024', energy: no entry for FLOPs on elements of type bf16" in text
-    assert "operator 'map#2'" in text
+    assert "operator 'matmul#2'" in text
     assert "add energy.flop_pj_bf16" in text
 
 

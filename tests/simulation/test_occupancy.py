@@ -113,10 +113,10 @@ def test_producers_wait_while_a_fifo_is_full(program: Program, depth: int) -> No
 def test_an_unbounded_fifo_is_never_full() -> None:
     with Program("one", compute_bw=4) as program:
         st.linear_load(st.spec(8, 8), tile=(4, 4)).flatten(0, 1).map(st.fn.silu).consume()
-    result = prepare(program).changed(fifo_depths={"map#2": None}).result(record=True)
+    result = prepare(program).changed(fifo_depths={"silu#2": None}).result(record=True)
     depths = dict(zip(result.fifos["name"].to_pylist(), result.fifos.to_pylist(), strict=True))
-    assert depths["map#2"]["full_cycles"] is None
-    assert depths["map#2"]["peak_tokens"] == 1
+    assert depths["silu#2"]["full_cycles"] is None
+    assert depths["silu#2"]["peak_tokens"] == 1
     assert depths["linear_load#0"]["full_cycles"] == 0
 
 

@@ -67,7 +67,7 @@ def test_deadlock_of_a_program_names_the_lines() -> None:
     text = str(result.diagnosis)
     assert "broadcast(x#0) waits for y#5 to make room in 'x#0>1' [2/2] (" in text
     assert text.count("programs.py:") == 8
-    assert text.endswith("full FIFOs of the circular wait, candidates for more depth: 'x#0>1'")
+    assert text.endswith("full FIFOs of the circular wait, candidates for more depth: x#0 -> y#5")
     states = dict(zip(*(result.units[c].to_pylist() for c in ("name", "state")), strict=True))
     assert states["broadcast(x#0)"] == "waits for a slot"
     assert states["y#5"] == "waits for a token"

@@ -160,7 +160,7 @@ def test_the_example_of_the_documentation_needs_8() -> None:
     assert fix.depths == {"x#0>1": 8}
     assert (fix.status, fix.added, fix.is_least) == ("fixed", 6, True)
     assert fix.cycles == st.prepare(centered(8)).run().cycles
-    assert "least fix: 6 more tokens, 'x#0>1' of depth 8" in str(fix)
+    assert "least fix: 6 more tokens, x#0 -> y#5 ('x#0>1') of depth 8" in str(fix)
     assert "this is full speed" in str(fix)
     assert str(fix.diagnosis) in str(fix)
     assert json.loads(json.dumps(fix.to_dict()))["depths"] == {"x#0>1": 8}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import stepsim.graph
+import stepsim.results
 import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Config, Counting, Json
@@ -142,6 +143,10 @@ def _operators(program: Program) -> list[dict[str, Any]]:
         {
             "id": op.id,
             "name": op.title(),
+            "operator": op.name,
+            "label": op.label,
+            "function": op.function_name or None,
+            "source": op.source or None,
             "kind": op.unit_kind,
             "inputs": [stream.producer.id for stream in op.inputs],
             "outputs": [stream.describe() for stream in op.outputs],
@@ -176,21 +181,25 @@ def _show(
 
 
 def _folded_operators(program: Program) -> rich.table.Table:
-    """The operators in program order; those of all experts or regions are listed once."""
-    groups: dict[tuple[str, str], list[Any]] = {}
-    for op in program.operators:
-        label = op.label or ""
-        groups.setdefault((op.name, label.rpartition(".")[0] or label), []).append(op)
+    """The operators in program order; lanes, and the parts of a call, are one line."""
+    outline = stepsim.results.outline_of(stepsim.simulation.wired(program))
+    boxes = [box for box in outline["boxes"] if box["operators"] != ["broadcast"]]
     title = f"{program.name}: {len(program.operators)} operators"
     table = rich.table.Table(box=None, pad_edge=False, title=title, title_justify="left")
     table.add_column("operator")
-    table.add_column("label")
+    table.add_column("made by")
     table.add_column("count", justify="right")
     table.add_column("output (of the first)")
-    for (name, label), members in groups.items():
-        outputs = members[0].outputs
-        more = f" and {len(outputs) - 1} more" if len(outputs) > 1 else ""
-        # The brackets are shapes, not markup.
-        first = rich.text.Text(outputs[0].describe() + more if outputs else "-")
-        table.add_row(name, rich.text.Text(label), str(len(members)), first)
+    lines = [stepsim.results.line_of(box["source"]) for box in boxes]
+    if any(lines):
+        table.add_column("line")
+    for box, line in zip(boxes, lines, strict=True):
+        made = ", ".join(box["operators"])
+        made += f" {box['function']}" if box["function"] else ""
+        outputs = box["outputs"]
+        # The last part of a call makes what the call returns; brackets are shapes, not markup.
+        last = outputs[-1] if len(box["operators"]) > 1 else next(iter(outputs), "-")
+        more = f" and {len(outputs) - 1} more" if len(box["operators"]) == 1 < len(outputs) else ""
+        cells = (box["name"], made, f"{box['count']:,}", last + more, line)
+        table.add_row(*map(rich.text.Text, cells[: len(table.columns)]))
     return table

@@ -133,7 +133,15 @@ def _show(sizes: FifoSizes, uniform: pa.Table, curve: pa.Table | None) -> None:
     deepest = sorted(sizes.table.to_pylist(), key=lambda row: -row["fifo_bytes"])[:_DEEPEST]
     show_table(
         ["largest FIFOs", "depth", "bytes of a token", "bytes"],
-        [[r["name"], r["depth"], r["token_bytes"], f"{r['fifo_bytes']:,}"] for r in deepest],
+        [
+            [
+                stepsim.results.flow_of(r["name"], r["consumer"]),
+                r["depth"],
+                r["token_bytes"],
+                f"{r['fifo_bytes']:,}",
+            ]
+            for r in deepest
+        ],
     )
     show("")
     show_table(

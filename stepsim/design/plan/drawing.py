@@ -8,14 +8,10 @@ from html import escape
 
 from stepsim.design.dataflow.graph import DataflowGraph
 from stepsim.design.plan.picture import COLORS, sides_text
-from stepsim.layered import Layout, Point, layered
+from stepsim.drawing import ARROW, CHARACTER, FONT, Box, graph_elements
+from stepsim.layered import Layout, layered
 
 _KERNEL_FILL, _CONVERTER_FILL, _OFF_CHIP_FILL = "#ffffff", "#ffd966", "#ececec"
-_LINE = 13.0
-"""Height of a line of text, pixels; a character is about 6 wide."""
-_CHARACTER = 6.1
-_SMALL = 5.4
-"""Width of a character on an edge."""
 _PAD, _ACROSS, _DOWN = 18.0, 22.0, 46.0
 
 _KEY = (
@@ -25,22 +21,9 @@ _KEY = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Box:
-    """A node: its lines of text, the first of them in bold, its fill and whether it is round."""
-
-    lines: tuple[str, ...]
-    fill: str
-    round: bool = False
-
-    @property
-    def size(self) -> Point:
-        return max(map(len, self.lines)) * _CHARACTER + 14, len(self.lines) * _LINE + 8
-
-
-@dataclass(frozen=True, slots=True)
 class _Group:
     number: int
-    boxes: list[_Box]
+    boxes: list[Box]
     edges: list[tuple[int, int]]
     labels: list[str]
     layout: Layout
@@ -59,14 +42,13 @@ def to_svg(graph: DataflowGraph) -> str:
         parts += _drawn(one, left)
         left += one.layout.width + 3 * _PAD
     tall = max((one.layout.height for one in groups), default=0)
-    width, height = max(left, len(_KEY) * _CHARACTER + 2 * _PAD), tall + 7 * _PAD
+    width, height = max(left, len(_KEY) * CHARACTER + 2 * _PAD), tall + 7 * _PAD
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="DejaVu Sans, Helvetica, sans-serif" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{FONT}" '
         'font-size="10">\n'
         f"<title>{escape(graph.name)}</title>\n"
-        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
-        'markerHeight="7" orient="auto"><path d="M0,0L8,4L0,8z" fill="#555"/></marker></defs>\n'
+        f"{ARROW}\n"
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>\n'
         f'<text x="{_PAD}" y="22" font-size="14" font-weight="bold">{escape(graph.name)}</text>\n'
         f'<text x="{_PAD}" y="38" fill="#555">{_KEY}</text>\n'
@@ -77,17 +59,17 @@ def to_svg(graph: DataflowGraph) -> str:
 def _group(graph: DataflowGraph, group: int) -> _Group:
     """Boxes and edges of a group, in topological order, and their places."""
     names: list[tuple[str, object]] = []
-    boxes: dict[tuple[str, object], _Box] = {}
+    boxes: dict[tuple[str, object], Box] = {}
     edges: list[tuple[tuple[str, object], tuple[str, object], str]] = []
 
-    def add(key: tuple[str, object], box: _Box) -> None:
+    def add(key: tuple[str, object], box: Box) -> None:
         names.append(key)
         boxes[key] = box
 
     inner = graph.edges_in(group)
     for dma in graph.dmas_of(group, "load"):
         kept = f", buffer {_bytes(dma.bytes)}" if dma.converter_bytes else ""
-        add(("load", dma.name), _Box((dma.tensor, f"load {_bytes(dma.traffic)}{kept}"),
+        add(("load", dma.name), Box((dma.tensor, f"load {_bytes(dma.traffic)}{kept}"),
                                      _OFF_CHIP_FILL, round=True))  # fmt: skip
         for reader in dict.fromkeys(kernel for kernel, _ in dma.ports):
             edges.append((("load", dma.name), ("kernel", reader), _fifo(dma.depth, dma.token_bits)))
@@ -96,7 +78,7 @@ def _group(graph: DataflowGraph, group: int) -> _Group:
             continue
         die = "" if kernel.die is None else f", die {kernel.die}"
         details = f"tile {sides_text(kernel)}, unroll {kernel.unroll}, II {kernel.ii}{die}"
-        add(("kernel", kernel.name), _Box((kernel.name, details), _KERNEL_FILL))
+        add(("kernel", kernel.name), Box((kernel.name, details), _KERNEL_FILL))
         for edge in inner:
             if edge.producer != kernel.name:
                 continue
@@ -105,13 +87,13 @@ def _group(graph: DataflowGraph, group: int) -> _Group:
                 source = ("converter", edge.buffer)
                 if source not in boxes:
                     chunk = "x".join(map(str, edge.converter.chunk)) or "scalar"
-                    add(source, _Box((f"convert {chunk}", _bytes(edge.bytes)), _CONVERTER_FILL))
+                    add(source, Box((f"convert {chunk}", _bytes(edge.bytes)), _CONVERTER_FILL))
                     before = _fifo(edge.depth_before, edge.source.token_bits)
                     edges.append((("kernel", edge.producer), source, before))
             depth = "one buffer" if edge.folded else _fifo(edge.depth, edge.fifo_bits)
             edges.append((source, ("kernel", edge.consumer), depth))
     for dma in graph.dmas_of(group, "store"):
-        add(("store", dma.name), _Box((dma.tensor, f"store {_bytes(dma.traffic)}"),
+        add(("store", dma.name), Box((dma.tensor, f"store {_bytes(dma.traffic)}"),
                                       _OFF_CHIP_FILL, round=True))  # fmt: skip
         edges.append((("kernel", graph.maker(dma.tensor).name), ("store", dma.name), ""))
     place = {key: i for i, key in enumerate(names)}
@@ -132,64 +114,7 @@ def _drawn(group: _Group, left: float) -> Iterable[str]:
     )
     yield f'<text x="{left:.1f}" y="{top - 5:.1f}" font-weight="bold">group {group.number}</text>'
     move = (left, top + _PAD / 2)
-    ends: dict[float, list[tuple[float, str]]] = {}
-    for path, text in zip(layout.paths, group.labels, strict=True):
-        points = [(x + move[0], y + move[1]) for x, y in path]
-        yield (
-            f'<path d="{_curve(points)}" fill="none" stroke="#555" stroke-width="1.1" '
-            'marker-end="url(#arrow)"/>'
-        )
-        if text:
-            ends.setdefault(points[-1][1], []).append((points[-1][0], text))
-    for (x, y), box in zip(layout.centers, group.boxes, strict=True):
-        yield from _box(x + move[0], y + move[1], box)
-    for y, row in ends.items():
-        yield from _labels(y, sorted(row))
-
-
-def _labels(y: float, row: list[tuple[float, str]]) -> Iterable[str]:
-    """Texts above where edges end at a height; those that would touch stand in several rows."""
-    taken: list[float] = []
-    for x, text in row:
-        width = len(text) * _SMALL
-        place = next((i for i, end in enumerate(taken) if end <= x - width / 2), len(taken))
-        taken[place : place + 1] = [x + width / 2 + 4]
-        middle = y - 13 - place * 11
-        yield (
-            f'<rect x="{x - width / 2:.1f}" y="{middle - 5.5:.1f}" width="{width:.1f}" '
-            'height="11" rx="2" fill="#fff" fill-opacity="0.85"/>'
-        )
-        yield (
-            f'<text x="{x:.1f}" y="{middle + 3:.1f}" text-anchor="middle" font-size="9" '
-            f'fill="#333">{escape(text)}</text>'
-        )
-
-
-def _box(x: float, y: float, box: _Box) -> Iterable[str]:
-    width, height = box.size
-    yield (
-        f'<rect x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" '
-        f'height="{height:.1f}" rx="{height / 2 if box.round else 3:.1f}" fill="{box.fill}" '
-        'stroke="#555"/>'
-    )
-    first = y - (len(box.lines) - 1) * _LINE / 2 + 3.5
-    for i, line in enumerate(box.lines):
-        weight = ' font-weight="bold"' if i == 0 else ""
-        yield (
-            f'<text x="{x:.1f}" y="{first + i * _LINE:.1f}" text-anchor="middle"{weight}>'
-            f"{escape(line)}</text>"
-        )
-
-
-def _curve(points: list[Point]) -> str:
-    """A path that leaves and reaches every point downward."""
-    (x, y), *rest = points
-    made = f"M{x:.1f},{y:.1f}"
-    for to_x, to_y in rest:
-        middle = (y + to_y) / 2
-        made += f"C{x:.1f},{middle:.1f} {to_x:.1f},{middle:.1f} {to_x:.1f},{to_y:.1f}"
-        x, y = to_x, to_y
-    return made
+    yield from graph_elements(layout, group.boxes, group.labels, move)
 
 
 def _fifo(depth: int | None, bits: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from stepsim.explain.queues import DeeperQueues, deeper_queues
 from stepsim.graph import PAR_DISPATCH, Compute, Routing
 from stepsim.lowering import compute_bandwidths, dispatch_widths
 from stepsim.machine import MOST_CHANNELS, Machine, Port, load_machine
-from stepsim.results import place_of
+from stepsim.results import flows_text, place_of
 from stepsim.simulation import ImageRun, Limits, Prepared, Variant
 
 _FACTOR: Final = 2
@@ -113,7 +113,9 @@ def relaxations(
         *_onchip(prepared.machine),
         *_compute(prepared, done, most),
         *_queues(prepared, done, most),
-        *_enough(deeper_queues(prepared, bindings, done, limits=limits, ran=ran)),
+        *_enough(
+            prepared, deeper_queues(prepared, bindings, done, limits=limits, ran=ran)
+        ),
         *_balance(prepared, bindings),
     ]
 
@@ -286,32 +288,37 @@ def _queues(prepared: Prepared, done: ImageRun, most: int) -> Iterator[Change]:
         if waits[fifo] > 0:
             place = place_of(names[fifo])
             groups.setdefault(place.operator if place.lane else names[fifo], []).append(fifo)
-    for title, members in list(groups.items())[:most]:
+    for members in list(groups.values())[:most]:
         targets = [names[fifo] for fifo in sorted(members)]
+        title = flows_text(zip(targets, _consumers(prepared, targets), strict=True))
         twice = {names[fifo]: _FACTOR * int(records["cap"][fifo]) for fifo in sorted(members)}
         depths = set(twice.values())
         how = (
-            deepen_text(targets, depths.pop())
-            if len(depths) == 1
-            else f"twice the depth of {title}"
+            deepen_text(title, depths.pop()) if len(depths) == 1 else f"twice the depth of {title}"
         )
         yield Change(f"twice the depth of {title}", "fifo_depth", title, tuple(targets), how,
                      fifo_depths=twice)  # fmt: skip
         yield Change(f"{title} unbounded", "fifo_depth", title, tuple(targets),
-                     deepen_text(targets, None), fifo_depths=dict.fromkeys(targets),
+                     deepen_text(title, None), fifo_depths=dict.fromkeys(targets),
                      buildable=False)  # fmt: skip
 
 
-def _enough(queues: DeeperQueues | None) -> list[Change]:
+def _consumers(prepared: Prepared, fifos: Iterable[str]) -> list[str]:
+    """The unit that receives from each of these FIFOs."""
+    readers = {fifo: unit.name for unit in prepared.wiring.units for fifo in unit.inputs}
+    return [readers[prepared.fifo_numbers[name]] for name in fifos]
+
+
+def _enough(prepared: Prepared, queues: DeeperQueues | None) -> list[Change]:
     """The fewest FIFOs that must be deeper, all at once."""
     if queues is None:
         return []
-    groups = list(dict.fromkeys(_groups(name)[0] for name in queues.depths))
-    title = " and ".join(groups) if len(groups) < _MOST_LANES else f"{len(queues.depths)} FIFOs"
+    consumers = _consumers(prepared, queues.depths)
+    title = flows_text(zip(queues.depths, consumers, strict=True), _MOST_LANES)
     depth = max(queues.depths.values())
     return [
         Change(f"depth {depth:,} of {title}", "fifo_depth", title, tuple(queues.depths),
-               deepen_text(list(queues.depths), depth), fifo_depths=queues.depths)
+               deepen_text(title, depth), fifo_depths=queues.depths)
     ]  # fmt: skip
 
 
@@ -339,11 +346,11 @@ def option_text(overrides: Mapping[str, Any]) -> str:
     return " ".join(f"--set {key}={value}" for key, value in overrides.items())
 
 
-def deepen_text(fifos: Sequence[str], depth: int | None) -> str:
-    """How to give FIFOs this depth, or make them unbounded."""
+def deepen_text(fifos: str, depth: int | None) -> str:
+    """How to give FIFOs, listed in words, this depth, or make them unbounded."""
     if depth is None:
-        return f"--fifo-depth auto finds a depth of {short_list(fifos)} that is as fast"
-    return f"with_depth({depth}) of {short_list(fifos)}, or --fifo-depth FILE"
+        return f"--fifo-depth auto finds a depth of {fifos} that is as fast"
+    return f"with_depth({depth}) of {fifos}, or --fifo-depth FILE"
 
 
 def short_list(names: Sequence[str]) -> str:

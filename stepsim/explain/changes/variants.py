@@ -61,7 +61,7 @@ def of_variant(variant: Variant, machine: Machine) -> Change:
     steps = [
         how,
         "" if variant.fifo_depth is None else f"--set fifo.depth={variant.fifo_depth}",
-        *(deepen_text([name], depth) for name, depth in variant.fifo_depths.items()),
+        *(deepen_text(name, depth) for name, depth in variant.fifo_depths.items()),
         *(f"{factor:g} x compute_bw of {name}" for name, factor in variant.compute.items()),
         *(f"par_dispatch={width} of {name}" for name, width in variant.par_dispatch.items()),
         "other bindings" if variant.bindings is not None else "",

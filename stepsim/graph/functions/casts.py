@@ -44,7 +44,7 @@ def cast(dtype: DType | str) -> Function:
     ...     y = x.map(st.fn.cast("i8"))
     ...     out = st.linear_store(y, "out")
     >>> y
-    Stream[1, 1] of Tile[1x3 i8] <- map#1
+    Stream[1, 1] of Tile[1x3 i8] <- cast#1
     >>> print(run_functional(program).stored["out"])
     [[   2  127 -128]]
     """

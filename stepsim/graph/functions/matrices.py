@@ -260,7 +260,7 @@ def part(index: int, members: int) -> Function:
     ...     second = st.zip(x, y).map(st.fn.part(1, 2))
     ...     second.consume()
     >>> second
-    Stream[1, 1] of Tile[1x3 f32] <- map#3
+    Stream[1, 1] of Tile[1x3 f32] <- part#3
     """
     count = _PARTS.checked("part: members", members)
     which = SIDE.checked("part: index", index)

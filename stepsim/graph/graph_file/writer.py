@@ -144,7 +144,7 @@ def _check_expressible(program: Program, numbers: Numbers) -> None:
         if op.loops_back() is None and (kind is None or kind not in numbers["operators"]):
             odd.append(op)
     if odd:
-        names = ", ".join(op.title() for op in odd[:5])
+        names = ", ".join(op.called() for op in odd[:5])
         hint = (
             "; apply the function to both streams in place of zip()"
             if any(isinstance(op, Zip) for op in odd)

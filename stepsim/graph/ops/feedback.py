@@ -54,7 +54,7 @@ class Feedback(Stream):
             stream.program is self.program, GraphError, "the feedback belongs to another program"
         )
         site.require(
-            source.connected is None, GraphError, f"{source.title()} is already connected",
+            source.connected is None, GraphError, f"{source.called()} is already connected",
             "connect a feedback once",
         )  # fmt: skip
         site.require_type(stream.type == self.type, "stream", stream, str(self.type))
@@ -62,7 +62,7 @@ class Feedback(Stream):
         site.require(
             all(op is not source for op in _behind(stream)),
             GraphError,
-            f"{source.title()} is connected to itself; nothing produces its tokens",
+            f"{source.called()} is connected to itself; nothing produces its tokens",
             "connect a stream that an operator produces",
         )
         source.connected = stream

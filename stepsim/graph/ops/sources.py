@@ -248,7 +248,7 @@ def printer(x: Stream, *, label: str | None = None) -> None:
     >>> with st.Program("look") as program:
     ...     st.printer(st.metadata([1, 2]), label="lengths")
     >>> list(run_functional(program).printed)
-    ["print#1 'lengths'"]
+    ['lengths#1']
     """
     Site("print", (x,), label, ("in",)).add(Print(), [])
 

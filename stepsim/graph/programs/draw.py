@@ -48,7 +48,7 @@ def listing(metrics: Metrics) -> str:
     """
     rows = [
         (
-            shorten(row.operator.title(), TITLE_COLUMNS),
+            shorten(row.operator.called(), TITLE_COLUMNS),
             _inputs(row.operator),
             _output(row.operator),
             shorten(f"T={fold_sum(row.sizes[0])}", SIZE_COLUMNS),
@@ -78,7 +78,7 @@ def _edges(program: Program) -> Iterator[tuple[int, int, str]]:
 
 
 def _label(op: Operator) -> str:
-    return op.title().replace('"', "'")
+    return op.called().replace('"', "'")
 
 
 def to_dot(program: Program) -> str:

@@ -19,7 +19,7 @@ def findings_of(program: Program, read: Container[tuple[int, int]]) -> Iterator[
     fed_back = {s.key for op in program.operators if (s := op.loops_back()) is not None}
     for op in program.operators:
         if op.awaits_connection():
-            yield f"{op.title()} is never connected; call .connect(stream) on it ({op.source})"
+            yield f"{op.called()} is never connected; call .connect(stream) on it ({op.source})"
         for out in op.outputs:
             if out.key not in read and out.key not in fed_back:
                 yield f"unconsumed stream: {out!r}; read it or call .consume() ({op.source})"

@@ -13,7 +13,7 @@ from stepsim.errors import ArgError, GraphError
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import weighed, weights_of
 from stepsim.graph.metrics import Metrics, measure
-from stepsim.graph.operator import Operator, Output
+from stepsim.graph.operator import Operator, Output, Whole
 from stepsim.graph.programs import draw, fingerprint
 from stepsim.graph.programs.current import CURRENT_PROGRAM
 from stepsim.graph.programs.findings import findings_of
@@ -91,6 +91,7 @@ class Program(ProgramSizes):
         self._token: Token[Program | None] | None = None
         self._kept = Kept()
         self.order: tuple[int, ...] | None = None
+        self.whole: Whole | None = None
         self.downtiled: Downtiled | None = None
         # Whether it was read from a graph file whose F32 stands for bf16, as it is then written.
         self.mock_bf16 = False

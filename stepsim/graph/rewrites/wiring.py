@@ -80,11 +80,6 @@ def construction_order(program: Program) -> list[Operator]:
     return order
 
 
-def unit_name(op: Operator) -> str:
-    """``matmul_up.3#57``: label, or the operator's name, and its number."""
-    return f"{op.label or op.name}#{op.id}"
-
-
 def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
     """Units and FIFOs of a finished program, as simulated.
 
@@ -124,7 +119,6 @@ def _wired(program: Program, given: Bindings) -> Wiring:
     readers = readers_by_output(program)
     fifos: list[WiredFifo] = []
     inputs: dict[int, list[int]] = {op.id: [-1] * len(op.inputs) for op in program.operators}
-    names = {op.id: unit_name(op) for op in program.operators}
     by_stream: dict[tuple[int, int], int] = {}
     copies: list[WiredUnit] = []
     plain: list[tuple[Operator, tuple[int, ...]]] = []
@@ -139,7 +133,7 @@ def _wired(program: Program, given: Bindings) -> Wiring:
     for op in construction_order(program):
         outputs = []
         for stream in op.outputs:
-            name = f"{names[op.id]}.{stream.output}" if len(op.outputs) > 1 else names[op.id]
+            name = op.title(stream.output)
             index = fifo(name, stream)
             outputs.append(index)
             by_stream[stream.key] = index
@@ -163,7 +157,7 @@ def _wired(program: Program, given: Bindings) -> Wiring:
         )  # fmt: skip
     units = [
         WiredUnit(
-            names[op.id], op.unit_kind, op.unit_params(given), tuple(inputs[op.id]), outputs, op,
+            op.title(), op.unit_kind, op.unit_params(given), tuple(inputs[op.id]), outputs, op,
             op.source,
         )
         for op, outputs in plain

@@ -7,7 +7,7 @@ const CELL = 17, MARGIN = 18;
 Report.graph = (data) => {
   const { units, fifos, groups: families, graph: drawn } = data, length = data.row.cycles || 1;
   const names = units.columns.name, opened = new Set();
-  let colored = "cause", picked = null, zoom = 1, size = { width: 1, height: 1 };
+  let colored = "cause", picked = null, zoom = 1, size = { width: 1, height: 1, beyond: 0 };
   const inputs = names.map(() => []), outputs = names.map(() => []);
   for (let fifo = 0; fifo < fifos.rows; fifo++) {
     outputs[fifos.columns.producer[fifo]].push(fifo);
@@ -16,7 +16,8 @@ Report.graph = (data) => {
 
   const cycles = (members) => Object.fromEntries(Report.causes.map(([cause]) => [cause, members.reduce((sum, u) => sum + units.columns[cause][u], 0)]));
   const isSingle = (family) => families.members[family].length === 1;
-  const familyText = (family) => (isSingle(family) ? names[families.members[family][0]] : `${families.names[family]} × ${families.members[family].length}`);
+  const familyText = (family) => (families.counts[family] > 1 ? `${families.names[family]} × ${families.counts[family]}` : families.names[family]);
+  const inside = (family) => (families.counts[family] > 1 ? "lanes" : "parts");
 
   // Drawing -------------------------------------------------------------------------------------
 
@@ -26,10 +27,11 @@ Report.graph = (data) => {
   const legend = Report.el("div");
 
   function sizeOf(family) {
-    if (!opened.has(family)) return { w: drawn.box[0], h: drawn.box[1] };
+    const [w, h] = drawn.boxes[family];
+    if (!opened.has(family)) return { w, h };
     const across = Math.ceil(Math.sqrt(families.members[family].length * 2));
     const down = Math.ceil(families.members[family].length / across);
-    return { w: Math.max(drawn.box[0], across * CELL + 14), h: Math.max(drawn.box[1], 34 + down * CELL), across };
+    return { w: Math.max(w, across * CELL + 14), h: Math.max(h, 34 + down * CELL), across };
   }
 
   function draw() {
@@ -39,7 +41,9 @@ Report.graph = (data) => {
     const arrow = Report.svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" }, Report.svg("path", { d: "M0 0L8 4L0 8z", class: "arrow" }));
     const edges = place.paths.map((points, index) => Report.svg("path", { d: curve(points), class: "edge", "marker-end": "url(#arrow)", "data-from": drawn.edges[index][0], "data-to": drawn.edges[index][1] }));
     const boxes = sizes.map((s, family) => boxOf(family, place.centers[family][0] - s.w / 2, place.centers[family][1] - s.h / 2, s));
-    svg.replaceChildren(Report.svg("defs", {}, arrow), ...edges, ...boxes);
+    const frames = place.frames.flatMap(([title, x, y, width, height]) => [Report.svg("rect", { class: "frame", x, y, width, height, rx: 8 }), textAt(x + 8, y + 14, title, "frame-title")]);
+    const texts = place.texts.flatMap(([x, y, text, wide]) => [Report.svg("rect", { class: "behind", x: x - wide / 2, y: y - 5.5, width: wide, height: 11, rx: 2 }), middled(x, y + 3, text)]);
+    svg.replaceChildren(Report.svg("defs", {}, arrow), ...frames, ...edges, ...boxes, ...texts);
     setZoom(zoom);
     paint();
     mark();
@@ -51,7 +55,7 @@ Report.graph = (data) => {
       const more = new Map();
       for (const family of opened) {
         const at = drawn.centers[family][axis], wide = axis ? sizes[family].h : sizes[family].w;
-        more.set(at, Math.max(more.get(at) ?? 0, wide - drawn.box[axis]));
+        more.set(at, Math.max(more.get(at) ?? 0, wide - drawn.boxes[family][axis]));
       }
       return (value) => [...more].reduce((sum, [at, room]) => sum + (value > at ? room : value === at ? room / 2 : 0), value);
     });
@@ -64,7 +68,14 @@ Report.graph = (data) => {
     const paths = drawn.paths.map((path, index) => [
       end(path[0], drawn.edges[index][0]), ...path.slice(1, -1).map(moved), end(path.at(-1), drawn.edges[index][1])]);
     const [width, height] = drawn.size.map((value, axis) => moves[axis](value));
-    return { centers, paths, width: width + 2 * MARGIN, height: height + 2 * MARGIN };
+    const texts = drawn.texts.map(([x, y, text, wide]) => [...moved([x, y]), text, wide]);
+    const frames = drawn.frames.map(([title, left, top, wide, tall]) => {
+      const [x0, y0] = moved([left, top]), [x1, y1] = moved([left + wide, top + tall]);
+      return [title, x0, y0, x1 - x0, y1 - y0];
+    });
+    // Texts of edges may be wider than the boxes.
+    const beyond = Math.max(0, ...texts.flatMap(([x, , , wide]) => [wide / 2 - x, x + wide / 2 - width]));
+    return { centers, paths, texts, frames, beyond, width: width + 2 * (MARGIN + beyond), height: height + 2 * MARGIN };
   }
 
   function curve(points) {
@@ -82,13 +93,13 @@ Report.graph = (data) => {
       "aria-label": `${familyText(family)}, ${families.kinds[family]}, works ${Report.percent(whole.busy / total)}` });
     if (!isSingle(family)) box.setAttribute("aria-expanded", String(opened.has(family)));
     box.append(Report.svg("rect", { class: "box", width: s.w, height: s.h, rx: 6 }));
-    const label = clipped(familyText(family), Math.floor((s.w - 16) / 6.6));
-    box.append(textAt(9, 17, label), opened.has(family) ? "" : textAt(9, 30, clipped(families.kinds[family], 26), "sub"));
+    const [title, ...details] = drawn.lines[family];
+    box.append(textAt(8, 15, title, "name"), ...(opened.has(family) ? [] : details.map((line, index) => textAt(8, 28 + 13 * index, line, "sub"))));
     if (opened.has(family)) members.forEach((unit, index) => box.append(cellOf(unit, 7 + (index % s.across) * CELL, 26 + Math.floor(index / s.across) * CELL)));
     else barAt(box, whole, total, s);
     box.addEventListener("click", () => choose({ family, unit: isSingle(family) ? members[0] : null }));
     box.addEventListener("dblclick", () => toggle(family));
-    hover(box, () => summary(familyText(family), families.kinds[family], whole, total));
+    hover(box, () => `${summary(familyText(family), families.kinds[family], whole, total)}\n\n${drawn.about[family]}`);
     return box;
   }
 
@@ -112,8 +123,8 @@ Report.graph = (data) => {
 
   // Of a run that did not end well, units that were not done.
   const stuck = (members) => (data.row.status !== "ok" && members.some((u) => units.columns.state[u] !== "done") ? "stuck" : "");
+  const middled = (x, y, text) => { const made = textAt(x, y, text, "flow"); made.setAttribute("text-anchor", "middle"); return made; };
   const textAt = (x, y, text, kind = "") => { const made = Report.svg("text", { x, y, class: kind }); made.textContent = text; return made; };
-  const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
   const summary = (name, operator, whole, total) => `${name} (${operator})\n${Report.causes.filter(([c]) => whole[c]).map(([c, text]) => `${text}: ${Report.percent(whole[c] / total)}`).join("\n")}`;
 
   function hover(node, text) {
@@ -215,9 +226,9 @@ Report.graph = (data) => {
     const waits = (u) => units.columns.wait_memory[u] + units.columns.wait_output[u] + units.columns.busy[u];
     const top = [...members].sort((a, b) => waits(b) - waits(a)).slice(0, 12);
     return [
-      Report.el("h3", {}, familyText(family)), Report.el("p", { class: "muted" }, `${families.kinds[family]}; mean over ${members.length} lanes`),
+      Report.el("h3", {}, familyText(family)), Report.el("p", { class: "muted" }, `${families.kinds[family]}; mean over ${members.length} ${inside(family)}`),
       ...breakdown(whole, total),
-      Report.el("p", {}, Report.el("button", { type: "button", onclick: () => toggle(family) }, opened.has(family) ? "Hide the lanes" : "Show the lanes")),
+      Report.el("p", {}, Report.el("button", { type: "button", onclick: () => toggle(family) }, `${opened.has(family) ? "Hide" : "Show"} the ${inside(family)}`)),
       Report.el("h3", {}, "Least · median · most"), Report.el("dl", {}, spread),
       Report.el("h3", {}, "Longest at work or held up"), Report.el("ul", {}, top.map((unit) => Report.el("li", {}, Report.el("button", { type: "button", class: "link", onclick: () => open(unit) }, names[unit])))),
     ];
@@ -290,7 +301,7 @@ Report.graph = (data) => {
 
   function setZoom(to) {
     zoom = Math.min(3, Math.max(0.05, to));
-    svg.setAttribute("viewBox", `${-MARGIN} ${-MARGIN} ${Math.ceil(size.width)} ${Math.ceil(size.height)}`);
+    svg.setAttribute("viewBox", `${-MARGIN - size.beyond} ${-MARGIN} ${Math.ceil(size.width)} ${Math.ceil(size.height)}`);
     svg.setAttribute("width", size.width * zoom);
     svg.setAttribute("height", size.height * zoom);
   }

@@ -17,7 +17,8 @@ from stepsim.typed import typed
 
 _RUNS = (b"stepsim.cli_run", b"stepsim.run")
 _JSON: Final = ("parameters", "origins", "machine_json", "model_json", "routing", "kv_lengths",
-                "diagnosis", "fix", "provenance", "busiest_units", "why")  # fmt: skip
+                "diagnosis", "fix", "provenance", "busiest_units", "why",
+                "outline")  # fmt: skip
 _NEEDED: Final = {
     "units": (
         "name", "operator", "state", "busy", "wait_input", "wait_output", "wait_memory", "before",

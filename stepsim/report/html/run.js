@@ -97,12 +97,12 @@ Report.pages.run = (data) => {
   }
 
   function time() {
-    const parts = [], shown = data.activity, { names: family, members } = data.groups;
+    const parts = [], shown = data.activity, { names: family, counts } = data.groups;
     const scale = Report.scale("cycles", row.cycles), times = (list) => list.map((t) => t / scale.divisor);
     if (data.timeline) parts.push(timeline(scale, times));
     else parts.push(Report.el("p", { class: "hint" }, "Bandwidth, outstanding requests and queueing over time were not recorded; ", Report.el("code", {}, "stepsim run --record --out RUN.parquet"), " does that."));
     if (shown.group.length) {
-      const labels = shown.group.map((f) => clip(members[f].length > 1 ? `${family[f]} × ${members[f].length}` : data.units.columns.name[members[f][0]], 34));
+      const labels = shown.group.map((f) => clip(counts[f] > 1 ? `${family[f]} × ${counts[f]}` : family[f], 34));
       const bins = shown.share[0].map((_, bin) => (bin + 0.5) * shown.width);
       const build = () => ({
         data: [Report.heat(times(bins), shown.group.map((_, i) => i), shown.share.map((list) => list.map((v) => (v ? 100 * v : null))), {
@@ -160,7 +160,7 @@ Report.pages.run = (data) => {
   }
 
   function graphSection() {
-    Report.section("graph", "Graph", Report.el("p", {}, "A box is an operator, with all its lanes; its bar shows what they did with their time. A click shows details, a double click or + shows the lanes, arrow keys move. Edges are the FIFOs."),
+    Report.section("graph", "Graph", Report.el("p", {}, "A box is an operator, with all its lanes, or a call with its parts; its bar shows what they did with their time. A click shows details, a double click or + shows the lanes, arrow keys move. Edges are the FIFOs, with shape and elements of their stream. Operators whose labels begin alike have a frame."),
       graph.tools, graph.found, graph.legend, graph.area);
     graph.start();
   }
@@ -178,8 +178,8 @@ Report.pages.run = (data) => {
       }));
   }
 
-  function showOperator(name, kind) {
-    graph.openFamily(data.groups.names.findIndex((other, group) => other === name && data.groups.kinds[group] === kind));
+  function showOperator(box) {
+    graph.openFamily(box);
   }
 
   /** A unit, by its number or its name. */

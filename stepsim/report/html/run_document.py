@@ -15,7 +15,7 @@ from stepsim.report.html.graph import graph_document
 from stepsim.report.html.groups import Groups
 from stepsim.report.html.reading import RunTables
 from stepsim.report.html.roofline import roofline
-from stepsim.results import Diagnosis, place_of
+from stepsim.results import Diagnosis, operators_of, place_of
 
 
 def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
     stalls : as plain values, what `stepsim.results.stall_tree` finds.
     """
     row, units, fifos = tables.row, tables.units, tables.fifos
-    groups = Groups.of(units["name"].to_pylist(), units["operator"].to_pylist())
+    groups = Groups.of(units, fifos)
     cycles = row["cycles"]
     found = bounds(row, units)
     numbers = {name: index for index, name in enumerate(units["name"].to_pylist())}
@@ -36,22 +36,28 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
     diagnosis = row.get("diagnosis")
     for end in ("producer", "consumer"):
         edges["columns"][end] = [numbers[name] for name in edges["columns"][end]]
-    ends = (edges["columns"][end] for end in ("producer", "consumer"))
+    kinds = units["operator"].to_pylist()
+    boxes = [groups.of_unit[own[0]] for *_, own in operators_of(list(numbers), kinds)]
+    operators = [
+        {**one, "box": box} for one, box in zip(stalls["operators"], boxes, strict=True)
+    ]  # fmt: skip
     return {
         "kind": "run",
         "title": _title(tables),
         "file": tables.name,
-        "row": {name: plain(value) for name, value in row.items()},
+        # The graph has what is to be seen of the outline.
+        "row": {name: plain(value) for name, value in row.items() if name != "outline"},
         "facts": column_facts(tables.fields),
-        "units": table_document(units),
+        # Names begin with labels.
+        "units": table_document(units.select([n for n in units.schema.names if n != "label"])),
         "fifos": edges,
         "groups": asdict(groups),
-        "graph": graph_document(groups, zip(*ends, strict=True)),
+        "graph": graph_document(groups, row.get("outline")),
         "verdict": verdict(row, found),
         "diagnosis": diagnosis and str(Diagnosis.from_dict(diagnosis)),
         "bounds": found,
         "roofline": roofline(units, fifos, cycles),
-        "stalls": plain(stalls),
+        "stalls": plain({**stalls, "operators": operators}),
         "activity": activity(units, groups, cycles),
         "why": plain(row.get("why")),
         "timeline": None if timeline is None else table_document(timeline),

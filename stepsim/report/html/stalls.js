@@ -68,7 +68,7 @@ Report.stallTree = (stalls, showOperator, showUnit) => {
   function operator(one) {
     const plain = one.operator === one.kind ? one.operator : `${one.operator} (${one.kind})`;
     const lanes = one.lanes === 1 ? "" : one.active === one.lanes ? `${one.lanes} lanes, ` : `${one.active} of ${one.lanes} lanes, `;
-    const link = () => Report.el("div", { class: "leaf" }, Report.el("button", { type: "button", class: "link", onclick: () => showOperator(one.operator, one.kind) }, "Show in the graph"));
+    const link = () => Report.el("div", { class: "leaf" }, Report.el("button", { type: "button", class: "link", onclick: () => showOperator(one.box) }, "Show in the graph"));
     return node(line(plain, barOf([one]), `${lanes}${waiting([one])}`), () => [...one.causes.map((each) => cause(one, each)), link()], false);
   }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stepsim.arrow import pa
+from stepsim.results.places import unnumbered
 from stepsim.results.schemas import FIFOS_SCHEMA
 from stepsim.results.stalls import stall_tree
 from stepsim.typed import typed
@@ -66,7 +67,7 @@ def stalls_of(units: pa.Table, fifos: pa.Table | None) -> dict[str, dict[str, in
     if fifos is None:
         fifos = FIFOS_SCHEMA.empty_table()
     operators = [one for one in stall_tree(units, fifos).operators if one.active]
-    labels = {one.operator: one.operator.partition("#")[0] for one in operators}
+    labels = {one.operator: unnumbered(one.operator) for one in operators}
     # Operators of different kinds may share a label: the load and the product of a weight.
     known = Counter({(label, name) for name, label in labels.items()})
     alone = Counter(label for label, _ in known)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, did_you_mean
-from stepsim.graph import allocates_compute, number_of, substitution, unit_name
+from stepsim.graph import allocates_compute, named_now, number_of, substitution
 from stepsim.lowering import compute_bandwidths
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Fit:
     def _sizes(self) -> dict[str, Any]:
         """On-chip bytes of every operator that needs some, as numbers or formulas."""
         rows = self._prepared.program.metrics(counting="executed").table()
-        return {unit_name(row.operator): row.sizes[1] for row in rows if row.sizes[1] != 0}
+        return {row.operator.title(): row.sizes[1] for row in rows if row.sizes[1] != 0}
 
     def _held(self, symbols: Mapping[Any, Any] | Bindings) -> dict[str, int] | None:
         """Bytes by operator; None where sizes are not known."""
@@ -155,7 +155,7 @@ def checked_regions(prepared: Prepared, regions: object) -> dict[str, int]:
         )
     names = [unit.name for unit in prepared.wiring.units]
     found: dict[str, int] = {}
-    for name, region in regions.items():
+    for name, region in named_now(where, prepared.wiring, "operator", regions).items():
         if not (is_whole(region) and 0 <= region < count):
             raise ArgError(
                 f"{where}[{shown(name)}] must be a number from 0 to {count - 1}, one of the "

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.kernels import INFINITY, MEMORY_TAIL as MEMORY_TAIL, Cause, Status
-from stepsim.lowering import Image
+from stepsim.lowering import Image, UnitOrigin
 from stepsim.results import OF_FIFOS, OF_UNITS, Events, Tables, fifo_occupancy, unit_occupancy
 from stepsim.simulation.outcome.open_waits import open_cycles, open_waits
 
@@ -75,6 +75,7 @@ class _Records(NamedTuple):
     channels: Mapping[str, NDArray[np.int64]]
     unit_names: tuple[str, ...]
     unit_ops: tuple[str, ...]
+    origins: tuple[UnitOrigin, ...]
     channel_names: tuple[str, ...]
     events: Events | None
     energy: UnitEnergy | None
@@ -97,6 +98,7 @@ def tables_of(
         of_channels,
         image.unit_names,
         image.unit_ops,
+        image.unit_origins,
         image.channel_names,
         events,
         energy,
@@ -150,6 +152,7 @@ def _unit_columns(records: _Records, cycles: int) -> dict[str, Any]:
         "requests": units["requests"],
         "offchip_bytes": units["traffic"],
         "flops": units["flops"],
+        **{name: [getattr(one, name) for one in records.origins] for name in UnitOrigin._fields},
         **_measured(records.events, unit_occupancy, OF_UNITS, count),
         **({} if records.energy is None else records.energy.columns()),
     }

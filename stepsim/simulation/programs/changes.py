@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from stepsim.arguments import AUTO_DEPTH, is_number, shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, did_you_mean
-from stepsim.graph import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH, Compute, Wiring
+from stepsim.graph import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH, Compute, Wiring, named_now
 from stepsim.lowering import (
     Image,
     Place,
@@ -71,7 +71,7 @@ def checked_depths(wiring: Wiring, depths: object) -> dict[str, int | None]:
         )
     known = {fifo.name for fifo in wiring.fifos}
     found: dict[str, int | None] = {}
-    for name, depth in depths.items():
+    for name, depth in named_now(where, wiring, "FIFO", depths).items():
         if name not in known:
             near = did_you_mean(name, known) if isinstance(name, str) else "."
             raise ArgError(
@@ -272,6 +272,7 @@ def scaled_compute(prepared: Prepared, compute: Mapping[str, float]) -> Prepared
     numbers = {unit.name: number for number, unit in enumerate(prepared.wiring.units)}
     present = compute_bandwidths(prepared.template.first)
     wanted = {}
+    compute = named_now(f"{_where(prepared)} compute", prepared.wiring, "operator", compute)
     for name, factor in compute.items():
         number = _computing(prepared, numbers, name)
         wanted[name] = _scaled(f"{_where(prepared)} compute[{name!r}]", present[number], factor)
@@ -336,6 +337,7 @@ def with_widths(prepared: Prepared, par_dispatch: Mapping[str, int]) -> Prepared
     numbers = {unit.name: number for number, unit in enumerate(prepared.wiring.units)}
     ports = dispatch_widths(prepared.template.first)
     wanted = {}
+    par_dispatch = named_now(where, prepared.wiring, "operator", par_dispatch)
     for name, width in par_dispatch.items():
         number = _number_of(where, numbers, name)
         if number not in ports:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from stepsim.arguments import Range, is_whole, shown
 from stepsim.atomic import replacing
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, MachineError
-from stepsim.graph import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH, Wiring, fingerprint
+from stepsim.graph import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH, Wiring, fingerprint, named_now
 from stepsim.machine import Machine, load_machine
 
 if TYPE_CHECKING:
@@ -150,8 +150,10 @@ class Fix:
         except MachineError as error:
             raise MachineError(f"{self.where}, machine_values: {error}") from error
 
-    def check(self, wiring: Wiring, program_hash: str) -> None:
-        """Compare the names with those of a program.
+    def checked(self, wiring: Wiring, program_hash: str) -> Fix:
+        """The same with the names that a program has now, which are compared with its own.
+
+        Names as stepsim 0.1 gave them, ``map#8`` for ``silu#8``, are replaced.
 
         Raises
         ------
@@ -160,7 +162,8 @@ class Fix:
             the file names all FIFOs that have it), or names a FIFO or an operator that the program
             does not have; the message has the line.
         """
-        _check_program(self.where, self.data, self.lines, wiring, program_hash)
+        found = self._named_now(wiring)
+        _check_program(self.where, found.data, self.lines, wiring, program_hash)
         known = {_DEPTHS: [fifo.name for fifo in wiring.fifos]}
         known["operators"] = [unit.name for unit in wiring.units]
         what = {
@@ -169,7 +172,7 @@ class Fix:
         }
         for key, names in known.items():
             noun, table = what[key]
-            missing = [name for name in self.data.get(key, {}) if name not in names]
+            missing = [name for name in found.data.get(key, {}) if name not in names]
             if missing:
                 first, wrong = missing[0], len(missing)
                 count = f"{wrong} wrong lines; " if wrong > 1 else ""
@@ -178,6 +181,14 @@ class Fix:
                     f"'{first}'{_near(first, names)}. {count}program '{wiring.program.name}' has "
                     f"{len(names)} {noun}s, whose names are in the column 'name' of {table}"
                 )
+        return found
+
+    def _named_now(self, wiring: Wiring) -> Fix:
+        named = {
+            _DEPTHS: named_now(self.where, wiring, "FIFO", self.depths),
+            "operators": named_now(self.where, wiring, "operator", self.data.get("operators", {})),
+        }
+        return replace(self, data={**self.data, **{k: one for k, one in named.items() if one}})
 
 
 def write_fix(path: str | os.PathLike[str], text: str) -> None:
@@ -274,7 +285,7 @@ def read_depths(
     Raises
     ------
     ArgError
-        As `load_fix` and `Fix.check`, or the file changes more than depths.
+        As `load_fix` and `Fix.checked`, or the file changes more than depths.
     """
     found = load_fix(path)
     more = [key for key in _CHANGES if key in found.data and key != _DEPTHS]
@@ -283,7 +294,7 @@ def read_depths(
             f"{found.where}: expected depths alone, found {', '.join(more)}; give the file as a "
             "fix (--fix, or fix= in Python)"
         )
-    found.check(wiring, program_hash)
+    found = found.checked(wiring, program_hash)
     return found.depths, found.sized_for
 
 

@@ -27,13 +27,13 @@ def with_fix(prepared: Prepared, fix: str | os.PathLike[str] | Fix) -> Prepared:
     Raises
     ------
     ArgError
-        As `load_fix` and `Fix.check`; an operator has no FLOPs or no memory port; or one depth for
+        As `load_fix` and `Fix.checked`; an operator has no FLOPs or no memory port; or one depth for
         all FIFOs was given already, and the fix has another one.
     MachineError
         The machine has no such value, or it is out of range.
     """
     found = fix if isinstance(fix, Fix) else load_fix(fix)
-    found.check(prepared.wiring, prepared.program_hash)
+    found = found.checked(prepared.wiring, prepared.program_hash)
     made, machine = prepared, found.applied_to(prepared.machine)
     try:
         if machine is not prepared.machine:

@@ -126,7 +126,7 @@ class Prepared:
         wiring: Wiring | None = None,
         places: Mapping[str, Place] | None = None,
     ) -> None:
-        self.wiring = wiring or _wired(program)
+        self.wiring = wiring or wired(program)
         network = network_of(self.wiring, machine, fifo_depth, places)
         self.program = program
         self.machine = machine
@@ -488,7 +488,7 @@ class Prepared:
             raise LoweringError(f"{where} {error}") from error
 
 
-def _wired(program: Program) -> Wiring:
+def wired(program: Program) -> Wiring:
     """Units and FIFOs for any routing: the bindings here are placeholders."""
     return wire(
         program,

@@ -92,8 +92,8 @@ def test_activity_is_the_share_of_a_groups_units() -> None:
         ("x.0#0", "UnaryMap", 0, 80, 0, 0), ("x.1#1", "UnaryMap", 10, 0, 0, 0),
         ("idle#2", "UnaryMap", 0, 160, 0, 0),
     )  # fmt: skip
-    groups = Groups.of(units["name"].to_pylist(), units["operator"].to_pylist())
-    assert groups.names == ("x.*", "idle")
+    groups = Groups.of(units, fifos_of(("x.0#0", "idle#2", 1)))
+    assert groups.names == ("x.*", "idle#2")
     assert groups.of_unit == (0, 0, 1)
     found = activity(units, groups, 160)
     assert (found["group"], found["width"], found["left_out"]) == ([0], 1, 0)

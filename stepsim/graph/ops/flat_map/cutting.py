@@ -45,7 +45,7 @@ def unpack_rows(drop_padding: bool = False, chunk: int | None = None) -> StreamF
     ...     rows.consume()
     ...     pairs.consume()
     >>> [rows, pairs]
-    [Stream[5] of Tile[1x2 f32] <- flat_map#4, Stream[4] of Tile[2x2 f32] <- flat_map#5]
+    [Stream[5] of Tile[1x2 f32] <- unpack_rows#4, Stream[4] of Tile[2x2 f32] <- unpack_rows#5]
     """
     params = (("split_row", True), ("filter", drop_padding))
     return StreamFunction("unpack_rows", "RetileStreamify", _chunked(params, chunk))
@@ -148,7 +148,7 @@ def emit(
     ...     again = x.flat_map(copies, st.metadata([3]))
     ...     stores = st.linear_store(halves, "halves"), st.linear_store(again, "again")
     >>> halves
-    Stream[2] of Tile[1x2 f32] <- flat_map#2
+    Stream[2] of Tile[1x2 f32] <- emit#2
     >>> stored = run_functional(program).stored
     >>> print(stored["halves"], stored["again"].shape)
     [[0. 1.]

@@ -139,11 +139,11 @@ def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None =
     ...     rows = st.flat_map(x, st.fn.unpack_rows())
     ...     out = st.linear_store(rows, "out")
     >>> rows
-    Stream[4] of Tile[1x1 f32] <- flat_map#2
+    Stream[4] of Tile[1x1 f32] <- unpack_rows#2
     >>> print(run_functional(program).stored["out"].ravel())
     [0. 1. 2. 3.]
     """
-    site = Site("flat_map", (x, *others), label)
+    site = Site("flat_map", (x, *others), label, fn=fn)
     site.require(
         isinstance(fn, StreamFunction),
         ArgError,
@@ -192,7 +192,7 @@ def expert_addresses(tiles: int, base: int = 0) -> StreamFunction:
     ...     rows = st.random_load(addr.flatten(0, 2), weights, tile=(1, 2))
     ...     out = st.linear_store(rows, "out")
     >>> addr
-    Stream[2, 2, 1] of Tile[1x1 u64] <- flat_map#1
+    Stream[2, 2, 1] of Tile[1x1 u64] <- expert_addresses#1
     >>> print(run_functional(program).stored["out"][:, 0])
     [4. 5. 0. 1.]
     """
@@ -236,7 +236,7 @@ def cache_read_addresses(stride: int) -> StreamFunction:
     ...     keys = st.random_load(addr, cache, tile=(1, 1))
     ...     out = st.linear_store(keys.flatten(0, 1), "out")
     >>> addr
-    Stream[2, ~len] of Tile[1x1 u64] <- flat_map#2
+    Stream[2, ~len] of Tile[1x1 u64] <- cache_read_addresses#2
     >>> print(run_functional(program).stored["out"].ravel())
     [0. 1. 4. 5. 6.]
     """

@@ -98,7 +98,7 @@ def count_up() -> StreamFunction:
     ...     steps = st.metadata([2, 3]).flat_map(st.fn.counter())
     ...     steps.consume()
     >>> steps
-    Stream[2, ~len] of Tile[1x1 u64] <- flat_map#1
+    Stream[2, ~len] of Tile[1x1 u64] <- counter#1
     >>> [int(token.payload.data[0, 0]) for token in run_functional(program).stream(steps)]
     [0, 1, 0, 1, 2]
     """
@@ -141,7 +141,7 @@ def view_addresses(
     ...     tiles = chosen.flat_map(st.fn.view_addresses((2, 2), (1, 2), slab=4))
     ...     tiles.consume()
     >>> tiles
-    Stream[2, 2, 2] of Tile[1x1 u64] <- flat_map#2
+    Stream[2, 2, 2] of Tile[1x1 u64] <- view_addresses#2
     >>> [int(token.payload.data[0, 0]) for token in run_functional(program).stream(tiles)]
     [4, 6, 5, 7, 0, 2, 1, 3]
     """

@@ -121,13 +121,13 @@ def map_(
     ...     y = st.map(st.fn.matmul, x, w.flatten(0, 1))
     ...     out = st.linear_store(y, "out")
     >>> y
-    Stream[2, 1] of Tile[2x3 f32] <- map#4
+    Stream[2, 1] of Tile[2x3 f32] <- matmul#4
     >>> print(run_functional(program).stored["out"][0], program.metrics().flops)
     [10. 10. 10.] 48
     """
     if isinstance(fn, SelectorFunction):
         return map_selectors(fn, xs, compute_bw, write_back, label)
-    site = Site("map", xs, label)
+    site = Site("map", xs, label, fn=fn)
     site.require(len(xs) > 0, ArgError, "map takes one stream or more, found 0")
     no_buffers(site, *xs)
     types, owners = spread(site, xs)
@@ -182,14 +182,15 @@ def unzip(x: Stream, *, label: str | None = None) -> tuple[Stream, ...]:
     ...     whole.consume()
     ...     out = st.linear_store(first, "first")
     >>> first
-    Stream[1, 1] of Tile[2x1 f32] <- map#3
+    Stream[1, 1] of Tile[2x1 f32] <- unzip#2/part2
     >>> print(run_functional(program).stored["first"].ravel())
     [0. 2.]
     """
     site = Site("unzip", (x,), label, ("in",))
     site.require_type(isinstance(x.type, TupleType), "in", x, "tuples")
     count = len(spread(site, [x])[0])
-    return tuple(map_(part(i, count), x, label=label) for i in range(count))
+    with site.parts():
+        return tuple(map_(part(i, count), x, label=label) for i in range(count))
 
 
 def _count_hint(site: Site, a: Stream, b: Stream) -> str:

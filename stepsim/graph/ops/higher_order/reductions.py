@@ -163,7 +163,7 @@ def accum(
     ...     sums = st.accum(x, st.fn.add, rank=1)
     ...     out = st.linear_store(sums, "out")
     >>> sums
-    Stream[2] of Tile[1x1 f32] <- accum#1
+    Stream[2] of Tile[1x1 f32] <- add#1
     >>> print(run_functional(program).stored["out"].ravel())
     [ 3. 12.]
     """
@@ -231,7 +231,8 @@ def reduced(
     ``from_zero``: ``fn`` is not a user's function, and starts from zeros.
     """
     roles = [role for role, _ in beside]
-    site = Site(name, (*xs, *(s for _, s in beside)), label, ["in", *roles] if len(xs) == 1 else ())
+    given_roles = ["in", *roles] if len(xs) == 1 else ()
+    site = Site(name, (*xs, *(s for _, s in beside)), label, given_roles, fn)
     types, owners = spread(site, xs)
     if isinstance(fn, Function):
         fn = on_whole_numbers(fn, types)
@@ -352,7 +353,7 @@ def map_accum(
     ...     c = st.map_accum(st.fn.matmul, a, b, rank=1)
     ...     out = st.linear_store(c, "out")
     >>> c
-    Stream[1] of Tile[2x2 f32] <- map_accum#2
+    Stream[1] of Tile[2x2 f32] <- matmul#2
     >>> print(run_functional(program).stored["out"], program.metrics().flops)
     [[6. 6.]
      [6. 6.]] 48

@@ -53,7 +53,7 @@ def map_selectors(
     label: str | None,
 ) -> Stream:
     """The map of a function that produces or consumes selectors, see :func:`map_`."""
-    site = Site("map", xs, label)
+    site = Site("map", xs, label, fn=fn)
     site.require(
         compute_bw is None, ArgError,
         f"'{fn}' has no FLOPs, compute_bw has no effect; found {shown(compute_bw)}", "leave it out",

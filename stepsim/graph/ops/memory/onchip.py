@@ -270,9 +270,10 @@ def streamify(
     inner = ref.rank - x.rank
     if inner > 0:
         site.same_dims(x.shape, ref.shape[: len(x.shape)], "in", "ref", base=inner)
-        for _ in range(inner):
-            x = unsqueeze(x, 0, label=label)
-        return streamify(x, ref, None, shape=shape, stride=stride, label=label)
+        with site.parts():
+            for _ in range(inner):
+                x = unsqueeze(x, 0, label=label)
+            return streamify(x, ref, None, shape=shape, stride=stride, label=label)
     site.require(
         inner == 0,
         RankError,
@@ -283,7 +284,8 @@ def streamify(
     while units < len(x.shape) and x.dim(units).is_one():
         units += 1
     if units == 0:
-        return _read_once(site, x, ref, shape, stride, label)
+        with site.parts():
+            return _read_once(site, x, ref, shape, stride, label)
     keep = len(x.shape) - units
     site.same_dims(x.shape[:keep], ref.shape[:keep], "in", "ref", base=units)
     op = Streamify(rank=len(kind.dims), repeat=(), ref_rank=units, shape=shape, stride=stride)

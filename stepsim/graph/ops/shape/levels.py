@@ -163,18 +163,20 @@ def promote(x: Stream, *, label: str | None = None) -> Stream:
     ...     for tile in tiles:
     ...         tile.consume()
     >>> parts[0]
-    Stream[Min(1, n0), n0] of Tile[1x2 f32] <- flatten#5
+    Stream[Min(1, n0), n0] of Tile[1x2 f32] <- promote#4/flatten
     >>> tiles[0]
-    Stream[Min(1, n0)] of Tile[n0x2 f32] <- accum#10
+    Stream[Min(1, n0)] of Tile[n0x2 f32] <- pack_rows#10
     >>> [run_functional(program).shape(tile) for tile in tiles]
     [(1,), (1,), (0,)]
     """
     site = Site("promote", (x,), label, ("in",))
     top = x.shape[0]
     if x.rank == 0:
-        return flatten(reshape(x, 1, add_outer=True, label=label), 0, 1, label=label)
+        with site.parts():
+            return flatten(reshape(x, 1, add_outer=True, label=label), 0, 1, label=label)
     if top.is_static and int(top) > 0:
-        return reshape(x, int(top), dim=x.rank, label=label)
+        with site.parts():
+            return reshape(x, int(top), dim=x.rank, label=label)
     return site.add(Promote(), [Output.like(x, (Dim(active(top.size)), *x.shape))])[0]
 
 

@@ -206,7 +206,8 @@ def expand(
         "give one size for each unit dim",
     )
     _unit_dims(site, x, rank)
-    return flatten(repeat(x, grown_to, label=label), new - 1, 2 * new - 1, label=label)
+    with site.parts():
+        return flatten(repeat(x, grown_to, label=label), new - 1, 2 * new - 1, label=label)
 
 
 def _unit_dims(site: Site, x: Stream, rank: int) -> None:
