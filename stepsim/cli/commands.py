@@ -52,7 +52,7 @@ _COMMANDS: Final = {
         ),
         "graph": Place(
             "runs.graph:app",
-            "Draw the program of a workload as SVG or HTML, without simulating it.",
+            "Draw the program of a workload, without simulating it.",
         ),
         "why": Place(
             "runs.why:app",

@@ -88,7 +88,7 @@ class Operator:
 
     @property
     def former_title(self) -> str:
-        """The name under which files of stepsim 0.1 know it: ``map#8``."""
+        """The name under which files of earlier versions know it: ``map#8``."""
         return f"{self.label or self.name}#{self.id}"
 
     @property

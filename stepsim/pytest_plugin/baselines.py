@@ -71,7 +71,10 @@ def _file_text(baselines: Mapping[str, Mapping[str, Entry]]) -> str:
         for name, entry in checks.items():
             key = machine_key(entry.machine)
             machines[key] = entry.machine
-            tests.setdefault(test, {})[name] = {**entry.to_dict(), "machine": key}
+            values = {**entry.to_dict(), "machine": key}
+            if entry.listing is None:
+                del values[_LISTING]
+            tests.setdefault(test, {})[name] = values
     if not tests:
         return ""
     data = {"format": _FORMAT, "machines": machines, "tests": tests}
@@ -135,6 +138,13 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
     "stalls": ("lanes and cycles by operator", _is_stalls),
 }
 
+_PARTS: Final = {"version", "program", "operators", "streams"}
+
+_LISTING: Final = "listing"
+"""The field that baselines of stepsim before it do not have."""
+
+_is_listing = _each(lambda part: is_whole(part) or _is_texts(part) or _each(_is_texts)(part))
+
 
 class _Reader:
     """Checks a document key by key; errors name the file, the line and the key."""
@@ -159,7 +169,10 @@ class _Reader:
         }
 
     def entry(self, data: Any, path: str, machines: Mapping[str, Any]) -> Entry:
-        found = self.mapping(data, path, set(_FIELDS))
+        known = isinstance(data, dict) and _LISTING in data
+        found = self.mapping(data, path, {*_FIELDS, *([_LISTING] if known else [])})
+        if known and not (_is_listing(found[_LISTING]) and {*found[_LISTING]} == _PARTS):
+            self.refuse(f"{path}.{_LISTING}", "the outline of a program", found[_LISTING])
         for name, (expected, holds) in _FIELDS.items():
             if not holds(found[name]):
                 self.refuse(f"{path}.{name}", expected, found[name])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.errors import ArgError
 from stepsim.graph import measured_bytes
-from stepsim.results import Stalls, stalls_of
+from stepsim.results import Listing, Stalls, listing_of, stalls_of
 
 if TYPE_CHECKING:
     from stepsim.graph import Program
@@ -41,6 +41,8 @@ class Entry:
     plugins : packages that add to the engine, with version and digest.
     model_version : of the timing model.
     stalls : cycles by operator and cause, see `stalls_of`.
+    listing : operators with their parameters, and streams, see `stepsim.results.listing_of`; None
+        in a baseline that was recorded without it.
     """
 
     cycles: int
@@ -56,6 +58,7 @@ class Entry:
     plugins: Mapping[str, str]
     model_version: int
     stalls: Stalls
+    listing: Listing | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values by name."""
@@ -84,6 +87,7 @@ def measured(program: Program, result: Result, bindings: Mapping[Any, Any] | Non
         plugins=dict(sorted(known["plugins"].items())),
         model_version=known["model_version"],
         stalls=stalls_of(result.units, result.fifos),
+        listing=None if result.outline is None else listing_of(result.outline),
     )
 
 

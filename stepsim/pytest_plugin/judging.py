@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stepsim.arguments import counted
 from stepsim.pytest_plugin.entries import METRICS, Entry
 from stepsim.report import change_text, number_text, stall_rows, text_table
-from stepsim.results import BETTER, Tolerance, settings_changes, stall_changes
+from stepsim.results import BETTER, Tolerance, program_changes, settings_changes, stall_changes
 
 _MOST_STALLS = 12
 _MOST_DEPTHS = 8
@@ -96,13 +96,20 @@ class Verdict:
         """All inputs of a run, with their differences; empty text for equal ones."""
         one, two = self.before, self.after
         return [
-            ("program", _difference(one.program_hash, two.program_hash)),
+            ("program", "\n    ".join(self._program())),
             ("bindings", "; ".join(settings_changes(one.bindings, two.bindings))),
             ("machine", "; ".join(settings_changes(_settings(one), _settings(two)))),
             ("FIFO depth", "; ".join(_depth_changes(one, two))),
             ("plugins", "; ".join(settings_changes(one.plugins, two.plugins))),
             ("timing model", _difference(one.model_version, two.model_version, "MODEL_VERSION ")),
         ]
+
+    def _program(self) -> list[str]:
+        """What changed in the program, a line each."""
+        one, two = self.before, self.after
+        if one.program_hash == two.program_hash:
+            return []
+        return program_changes(one.listing, two.listing, ("the baseline", "this run"))
 
     def _stalls(self) -> str:
         changes = stall_changes(self.before.stalls, self.after.stalls)

@@ -39,6 +39,11 @@ from stepsim.results.comparing.numbers import (
     within_spread as within_spread,
     worsening as worsening,
 )
+from stepsim.results.comparing.programs import (
+    Listing as Listing,
+    listing_of as listing_of,
+    program_changes as program_changes,
+)
 from stepsim.results.comparing.runs import (
     Pair as Pair,
     RunComparison as RunComparison,

@@ -27,6 +27,14 @@ _STALLS = draw.dictionaries(
     ),
     max_size=2,
 )
+_LISTINGS = draw.fixed_dictionaries(
+    {
+        "version": draw.just(1),
+        "program": _TEXTS,
+        "operators": draw.dictionaries(_TEXT, _TEXTS, max_size=2),
+        "streams": draw.dictionaries(_TEXT, _TEXTS, max_size=2),
+    }
+)
 _ENTRIES = draw.builds(
     Entry,
     cycles=_COUNT,
@@ -44,6 +52,7 @@ _ENTRIES = draw.builds(
     plugins=_TEXTS,
     model_version=_COUNT,
     stalls=_STALLS,
+    listing=draw.none() | _LISTINGS,
 )
 _CHECKS = draw.dictionaries(_TEXT, _ENTRIES, min_size=1, max_size=2)
 

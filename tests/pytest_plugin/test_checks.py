@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import stepsim as st
@@ -43,7 +45,7 @@ def test_a_slower_program_is_told_with_the_stalls_that_explain_it(project: Proje
     assert rows["off-chip bytes"][-2:] == ["equal", "0"]
     assert "the same as in the baseline: bindings, machine, FIFO depth, plugins, timing" in text
     causes, _, stalls = text.partition("where the cycles went")
-    assert "program: " in causes
+    assert "program: matmul: compute_bw 1024 -> 512\n" in causes
     first, second = stalls.splitlines()[2:4]
     assert first.split() == ["matmul", "(BinaryMap)", "work", "640", "1,024", "+384"]
     assert second.startswith("linear_store (OffChipStore)")
@@ -294,3 +296,17 @@ def test_two_unknown_numbers_are_not_equal(project: Project) -> None:
     project.write(CHECK.format("undecided(), metrics=['cycles', 'flops']"))
     done = project.run()
     assert (done.ret, "not known" in done.stdout.str()) == (0, False)
+
+
+def test_a_baseline_without_an_outline_is_said_plainly(project: Project) -> None:
+    project.write(CHECK.format("linear()"))
+    project.update()
+    path = project.file()
+    data = json.loads(path.read_text(encoding="utf-8"))
+    for entry in data["tests"]["test_layer"].values():
+        del entry["listing"]
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert project.run().ret == 0
+    project.write(CHECK.format("linear(compute=512)"))
+    text = failure(project.run())
+    assert "the baseline was written without an outline of the program" in text

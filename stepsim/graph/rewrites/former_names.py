@@ -1,4 +1,4 @@
-"""Names of operators and FIFOs as stepsim 0.1 wrote them, in files and scripts of users."""
+"""Names of operators and FIFOs as earlier versions wrote them, in files and scripts of users."""
 
 from __future__ import annotations
 

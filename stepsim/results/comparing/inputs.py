@@ -18,11 +18,11 @@ def settings_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
 
 
 _DEPENDED: Final = (
-    "program_hash", "workload", "workload_digest", "parameters", "config", "machine", "bindings",
+    "workload", "workload_digest", "parameters", "config", "machine", "bindings",
     "kv_lengths", "fifo_depth", "fifo_depths", "compute_bw", "par_dispatch", "flop_weights",
     "counting", "plugins", "model_version",
 )  # fmt: skip
-"""What times and counts depend on, of the provenance of a run."""
+"""What times and counts depend on, of the provenance of a run, except the program itself."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _DIGITS: Final = 12

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from stepsim.results.columns import EVERY_MEASURE
 from stepsim.results.comparing.inputs import provenance_changes
 from stepsim.results.comparing.numbers import within_spread
+from stepsim.results.comparing.programs import listing_of, program_changes
 from stepsim.results.comparing.stalls import StallChange, Stalls, stall_changes
 from stepsim.results.diagnosis import ENDED
 
@@ -56,6 +57,11 @@ def compare_runs(
     """Compare the rows of two runs, as files of runs hold them, and their ``stalls``."""
     status = Pair(before["status"], after["status"])
     changed = provenance_changes(before["provenance"], after["provenance"])
+    if before["provenance"].get("program_hash") != after["provenance"].get("program_hash"):
+        listings = [
+            listing_of(one["outline"]) if one.get("outline") else None for one in (before, after)
+        ]
+        changed[:0] = program_changes(*listings)
     # A run does not depend on its limits until one of them stops it.
     if "limit" in status and status.before != status.after:
         changed.append(f"a limit stopped {'AB'[status.index('limit')]}")

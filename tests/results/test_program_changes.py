@@ -1,0 +1,76 @@
+"""Two programs are compared by the names of their operators, not by their hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import stepsim as st
+from stepsim.results import Listing, listing_of, outline_of, program_changes
+from stepsim.simulation import wired
+
+
+def listing(
+    change: Callable[[st.Stream], st.Stream] = lambda x: x,
+    bw: int = 1024,
+    depth: int = 2,
+    **how: int,
+) -> Listing:
+    with st.Program("made", **{"compute_bw": 1024, **how}) as program:
+        x = st.linear_load(st.spec(64, 64, name="x"), tile=(16, 64)).flatten(0, 1)
+        h = change(x.map(st.fn.silu)).with_depth(depth)
+        for i in range(3):
+            h.map(st.fn.exp, label=f"act.{i}").consume()
+        st.map(st.fn.add, x, h, label="residual", compute_bw=bw).consume()
+    return listing_of(outline_of(wired(program)))
+
+
+SAME = ["its operators and streams are the same, but not the data of its sources"]
+
+
+@pytest.mark.parametrize(
+    ("after", "lines"),
+    [
+        (listing(), SAME),
+        (listing(bw=8), ["residual: compute_bw 1024 -> 8"]),
+        (listing(depth=9), ["stream silu -> broadcast(silu): depth 2 -> 9",
+                            "stream broadcast(silu) -> act.*: depth 2, 2, 2 -> 9, 9, 9"]),
+        (listing(compute_bw=8), ["program: compute_bw 1024 -> 8", "silu, act.*: compute_bw"]),
+        (listing(lambda h: h.map(st.fn.exp)), [
+            "added operator exp (map exp): silu -> exp, exp -> broadcast(exp)",
+        ]),
+    ],
+)  # fmt: skip
+def test_what_differs_is_named(after: Listing, lines: list[str]) -> None:
+    found = program_changes(listing(), after)
+    for line in lines:
+        assert any(one.startswith(line.split(": depth 2, ")[0]) for one in found), found
+    if lines == SAME or (len(lines) == 1 and "added" not in lines[0]):
+        assert found == lines
+
+
+def test_operators_of_one_name_are_matched_by_what_they_are() -> None:
+    def chain(*rows: int) -> Listing:
+        with st.Program("chain") as program:
+            for n in rows:
+                st.linear_load(st.spec(n, 64), tile=(1, 64)).consume()
+        return listing_of(outline_of(wired(program)))
+
+    found = program_changes(chain(8, 16, 32), chain(8, 32))
+    assert [one for one in found if one.startswith(("added", "removed"))] == [
+        "removed operator linear_load (2) (linear_load): linear_load (2) -> consume (2)",
+        "removed operator consume (2) (consume): linear_load (2) -> consume (2)",
+    ]
+    assert program_changes(chain(8, 16), chain(8, 32)) == [
+        "linear_load (2): tensor tensor[16x64 bf16] -> tensor[32x64 bf16]",
+        "linear_load (2): shape (16, 1) -> (32, 1)",
+        "linear_load (2): output [16, 1] of Tile[1x64 bf16] -> [32, 1] of Tile[1x64 bf16]",
+    ]
+
+
+def test_a_missing_or_foreign_listing_is_said_plainly() -> None:
+    (line,) = program_changes(None, listing(), ("the baseline", "this run"))
+    assert "the baseline was written without an outline of the program" in line
+    (line,) = program_changes(listing(), {**listing(), "version": 9})
+    assert "the outline in B has version 9, this stepsim writes 1" in line
