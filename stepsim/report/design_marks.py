@@ -92,6 +92,14 @@ def scaled_ticks(axis: Any, scale: float) -> None:
     axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value / scale:g}"))
 
 
+def logarithmic_ticks(axis: Any, scale: float) -> None:
+    """Plain numbers of a unit at 1, 2 and 5 times powers of ten, ``scale`` times that of the
+    data."""
+    axis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value / scale:g}"))
+    axis.set_minor_locator(matplotlib.ticker.NullLocator())
+
+
 def _values(texts: Sequence[str] | None) -> list[str]:
     """The distinct texts, numbers in numeric order."""
 

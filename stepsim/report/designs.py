@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stepsim.report.design_marks import DesignLook, draw_marks, scaled_ticks
+from stepsim.report.design_marks import DesignLook, draw_marks, logarithmic_ticks, scaled_ticks
 from stepsim.report.saving import save_picture
 from stepsim.report.style import BLUE, FRAMED, VERMILION, empty
 from stepsim.report.units import axis_unit
@@ -25,6 +26,11 @@ _LISTED = 24
 _NAME_WIDTH = 60
 _NEAR = (0.05, 0.035)
 """Fractions of width and height within which numbers would overlap."""
+
+_DECADE = 10.0
+
+_TRIES, _STEP = 12, 4.0
+"""Places that are tried for a number, and their distance in points."""
 
 _ROUNDS, _EXTRA = 20, 1.3
 """Most times an axis is widened, and by how much more than a number sticks out: points move
@@ -105,13 +111,38 @@ def _draw(points: Sequence[DesignPoint], x: str, y: str, remark: str, look: Desi
                 spots.set(color=color, label=f"{name} ({len(group)})")
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
         axes.legend(fontsize=8, frameon=False, ncols=2, **place)
+    _scale(axes, points)
     axes.margins(0.08)
     axes.set_title(remark, fontsize=8, parse_math=False)
     numbers = _name_points(axes, best, others)
     _label_axis(axes.xaxis, x, max(point.x for point in points))
     _label_axis(axes.yaxis, y, max(point.y for point in points))
-    _make_room(axes, numbers)
+    _make_room(axes, numbers, "x")
+    _part(numbers)
+    _make_room(axes, numbers, "y")
     return figure
+
+
+def _scale(axes: Any, points: Sequence[DesignPoint]) -> None:
+    """Logarithmic axes for costs that span more than a decade, on which the small ones would
+    otherwise lie on top of each other."""
+    for key, choose in (("x", axes.set_xscale), ("y", axes.set_yscale)):
+        found = [getattr(point, key) for point in points]
+        if min(found) > 0 and max(found) >= _DECADE * min(found):
+            choose("log")
+
+
+def _part(numbers: Sequence[Any]) -> None:
+    """Move numbers that would lie on an earlier one further from their points."""
+    placed: list[Any] = []
+    for number in numbers:
+        x, y = number.get_position()
+        for step in range(_TRIES):
+            number.set_position((x, y + (step if y > 0 else -step) * _STEP))
+            box = number.get_window_extent()
+            if not any(box.overlaps(other) for other in placed):
+                break
+        placed.append(number.get_window_extent())
 
 
 def _name_points(
@@ -123,12 +154,14 @@ def _name_points(
     """
     everything = sorted([*best, *others], key=lambda point: (point.x, point.y))
     named = (everything if len(everything) <= _LISTED else best)[:_LISTED]
-    spread = [max(getattr(p, k) for p in named) - min(getattr(p, k) for p in named) for k in "xy"]
+    logs = [axes.get_xscale() == "log", axes.get_yscale() == "log"]
+    spots = [[_place(getattr(p, k), log) for p in named] for k, log in zip("xy", logs, strict=True)]
+    spread = [max(found) - min(found) for found in spots]
     places: dict[tuple[bool, float, float], list[str]] = {}
     lines = []
     for number, point in enumerate(named, start=1):
         own = (point.pareto_optimal, point.x, point.y)
-        place = next((p for p in places if _near(p, point, spread)), own)
+        place = next((p for p in places if _near(p, point, spread, logs)), own)
         places.setdefault(place, []).append(str(number))
         lost = f" ({point.lost:,} runs lost)" if point.lost else ""
         text = f"{number}  {point.label}{lost}"
@@ -150,28 +183,49 @@ def _annotate(axes: Any, best: bool, x: float, y: float, text: str) -> Any:
     return axes.annotate(text, (x, y), **look)
 
 
-def _near(place: tuple[bool, float, float], point: DesignPoint, spread: Sequence[float]) -> bool:
+def _place(value: float, log: bool) -> float:
+    """Where a value is along an axis."""
+    return math.log(value) if log else value
+
+
+def _near(
+    place: tuple[bool, float, float],
+    point: DesignPoint,
+    spread: Sequence[float],
+    logs: Sequence[bool],
+) -> bool:
     best, *at = place
-    far = abs(at[0] - point.x), abs(at[1] - point.y)
+    own = point.x, point.y
+    far = [abs(_place(at[i], logs[i]) - _place(own[i], logs[i])) for i in (0, 1)]
     return best is point.pareto_optimal and all(far[i] <= _NEAR[i] * spread[i] for i in (0, 1))
 
 
-def _make_room(axes: Any, numbers: Sequence[Any]) -> None:
-    """Widen the x axis until no number crosses the frame."""
-    frame = axes.get_window_extent()
+def _make_room(axes: Any, numbers: Sequence[Any], which: str) -> None:
+    """Widen the ``"x"`` or ``"y"`` axis until no number crosses the frame."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    limits = axes.get_xlim if which == "x" else axes.get_ylim
+    place = axes.set_xlim if which == "x" else axes.set_ylim
+    frame = getattr(axes.get_window_extent(), f"interval{which}")
     for _ in range(_ROUNDS):
-        low, high = axes.get_xlim()  # called first: it applies the margins, which move the numbers
-        boxes = [number.get_window_extent() for number in numbers]
-        left = max(0, frame.x0 - min(box.x0 for box in boxes))
-        right = max(0, max(box.x1 for box in boxes) - frame.x1)
-        if left == right == 0:
+        low, high = limits()  # called first: it applies the margins, which move the numbers
+        spans = [getattr(number.get_window_extent(), f"interval{which}") for number in numbers]
+        before = max(0, frame[0] - min(span[0] for span in spans))
+        after = max(0, max(span[1] for span in spans) - frame[1])
+        if before == after == 0:
             return
-        step = _EXTRA * (high - low) / frame.width
-        axes.set_xlim(low - step * left, high + step * right)
+        share = _EXTRA / (frame[1] - frame[0])
+        if axis.get_scale() == "log":
+            factor = (high / low) ** share
+            place(low / factor**before, high * factor**after)
+        else:
+            place(low - share * (high - low) * before, high + share * (high - low) * after)
 
 
 def _label_axis(axis: Any, label: str, largest: float) -> None:
     """A few ticks in a unit that suits the largest number: ``mean cycles (Mcycles)``."""
     scale, unit = axis_unit(label, largest)
-    scaled_ticks(axis, scale)
+    if axis.get_scale() == "log":
+        logarithmic_ticks(axis, scale)
+    else:
+        scaled_ticks(axis, scale)
     axis.set_label_text(f"{label} [{unit}]" if unit else label, parse_math=False)

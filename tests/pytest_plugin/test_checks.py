@@ -45,7 +45,8 @@ def test_a_slower_program_is_told_with_the_stalls_that_explain_it(project: Proje
     assert rows["off-chip bytes"][-2:] == ["equal", "0"]
     assert "the same as in the baseline: bindings, machine, FIFO depth, plugins, timing" in text
     causes, _, stalls = text.partition("where the cycles went")
-    assert "program: matmul: compute_bw 1024 -> 512\n" in causes
+    assert "program: default compute_bw 1024 -> 512\n" in causes
+    assert "matmul: compute_bw 1024 -> 512\n" in causes
     first, second = stalls.splitlines()[2:4]
     assert first.split() == ["matmul", "(BinaryMap)", "work", "640", "1,024", "+384"]
     assert second.startswith("linear_store (OffChipStore)")

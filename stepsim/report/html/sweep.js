@@ -77,6 +77,9 @@ Report.pages.sweep = (data) => {
       Report.el("dl", { class: "tiles" }, parts.map(([name, value]) => Report.el("div", {}, Report.el("dt", {}, name), Report.el("dd", {}, value)))));
   }
 
+  /** A logarithmic axis for values that span more than a decade, otherwise one from 0. */
+  const axisOf = (values) => (Math.min(...values) > 0 && Math.max(...values) >= 10 * Math.min(...values) ? { type: "log", nticks: 6, exponentformat: "SI" } : { rangemode: "tozero" });
+
   function pareto() {
     let x = usual("onchip_bytes", 1), y = usual("cycles", 0), color = axisNames[0] ?? "", which = "mean";
     const note = Report.el("p", { class: "hint" }), list = Report.el("div");
@@ -100,7 +103,7 @@ Report.pages.sweep = (data) => {
         type: "scatter", mode: "markers", name: "violates a constraint", x: outside.map((p) => p.x / sx.divisor), y: outside.map((p) => p.y / sy.divisor), marker: { size: 8, symbol: "x-thin", line: { width: 1.5, color: Report.color("muted") } },
         text: outside.map((p) => `${told(p)}${data.violated[p.design].map((c) => `<br>violates ${Report.safe(c)}`).join("")}`), hovertemplate: "%{text}<extra></extra>",
       }] : [];
-      return { data: [...crosses, line, ...dots], layout: { hovermode: "closest", xaxis: { title: { text: Report.axisTitle(`${statistics[which]} ${label(x)}`, sx.name) }, rangemode: "tozero" }, yaxis: { title: { text: Report.axisTitle(`${statistics[which]} ${label(y)}`, sy.name) }, rangemode: "tozero" } } };
+      return { data: [...crosses, line, ...dots], layout: { hovermode: "closest", xaxis: { title: { text: Report.axisTitle(`${statistics[which]} ${label(x)}`, sx.name) }, ...axisOf(all.map((p) => p.x)) }, yaxis: { title: { text: Report.axisTitle(`${statistics[which]} ${label(y)}`, sy.name) }, ...axisOf(all.map((p) => p.y)) } } };
     };
     const chart = Report.chart("design points by two metrics, with the Pareto front", build, { id: "pareto-chart", class: "tall" });
     const update = () => { chart.draw(); drawList(); };

@@ -86,7 +86,7 @@ def program_changes(
     assert before is not None
     assert after is not None
     pairs = _paired(before["operators"], after["operators"])
-    found = [f"program: {text}" for text in _differences(before["program"], after["program"])]
+    found = [f"default {text}" for text in _differences(before["program"], after["program"])]
     gone = [name for name in before["operators"] if name not in pairs]
     new = [name for name in after["operators"] if name not in set(pairs.values())]
     found += [f"added {_described(name, after)}" for name in new]
