@@ -141,9 +141,9 @@ def _paired(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, st
     ours, theirs = _by_name(before), _by_name(after)
     for plain, names in ours.items():
         others = theirs.get(plain, [])
-        looks = [[repr(sorted(side[one].items())) for one in own]
-                 for side, own in ((before, names), (after, others))]  # fmt: skip
-        matcher = SequenceMatcher(None, *looks, autojunk=False)
+        mine = [repr(sorted(before[one].items())) for one in names]
+        other = [repr(sorted(after[one].items())) for one in others]
+        matcher = SequenceMatcher(a=mine, b=other, autojunk=False)
         for _, i, i_end, j, j_end in matcher.get_opcodes():
             pairs.update(zip(names[i:i_end], others[j:j_end], strict=False))
     return pairs

@@ -58,10 +58,10 @@ def compare_runs(
     status = Pair(before["status"], after["status"])
     changed = provenance_changes(before["provenance"], after["provenance"])
     if before["provenance"].get("program_hash") != after["provenance"].get("program_hash"):
-        listings = [
+        first, second = (
             listing_of(one["outline"]) if one.get("outline") else None for one in (before, after)
-        ]
-        changed[:0] = program_changes(*listings)
+        )
+        changed[:0] = program_changes(first, second)
     # A run does not depend on its limits until one of them stops it.
     if "limit" in status and status.before != status.after:
         changed.append(f"a limit stopped {'AB'[status.index('limit')]}")
