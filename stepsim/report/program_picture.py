@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepsim.atomic import replacing
-from stepsim.clustered import Frame, clustered
 from stepsim.drawing import ARROW, CHARACTER, FONT, Box, graph_elements, text_width
 from stepsim.layered import Layout
+from stepsim.report.clustered import Frame, clustered
 from stepsim.results import Outline, line_of, place_of, unnumbered
 from stepsim.typed import typed
 

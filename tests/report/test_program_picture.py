@@ -6,8 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import stepsim as st
-from stepsim.clustered import clustered
 from stepsim.report import write_picture
+from stepsim.report.clustered import clustered
 from stepsim.report.program_picture import picture_of, program_page, program_svg
 from stepsim.results import outline_of
 from stepsim.simulation import wired
