@@ -153,7 +153,7 @@ class Fix:
     def checked(self, wiring: Wiring, program_hash: str) -> Fix:
         """The same with the names that a program has now, which are compared with its own.
 
-        Names as stepsim 0.1 gave them, ``map#8`` for ``silu#8``, are replaced.
+        Names as earlier versions gave them, ``map#8`` for ``silu#8``, are replaced.
 
         Raises
         ------
