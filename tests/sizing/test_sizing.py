@@ -175,8 +175,8 @@ def test_a_file_for_another_program_is_refused(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("depths:\n  map#5: 2\n  linear_lod#0>1: 3\n", r"line 3: .* 'linear_lod#0>1' \(near:"),
-        ("depths:\n  map#5: 0\n", r"line 2: the depth of 'add#5' must be an int from 1"),
-        ("depths:\n  map#5: many\n", r"line 2: the depth of 'add#5' must be an int from 1"),
+        ("depths:\n  map#5: 0\n", r"line 2: the depth of 'map#5' must be an int from 1"),
+        ("depths:\n  map#5: many\n", r"line 2: the depth of 'map#5' must be an int from 1"),
         ("depth:\n  map#5: 2\n", "expected the key 'depths'"),
         ("deepths: 3\ndepths: {}\n", "line 1: unknown key 'deepths'; did you mean 'depths'"),
         ("- 3\n", "expected the key 'depths'"),
