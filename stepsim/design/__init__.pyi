@@ -31,7 +31,8 @@ from stepsim.design.operators.models.shapes import (
     ModelShape as ModelShape,
     model_shape as model_shape,
 )
-from stepsim.design.operators.models.sources import find_model as find_model
+from stepsim.design.operators.models.sizes import ModelSizes as ModelSizes
+from stepsim.design.operators.models.sources import Source as Source, find_model as find_model
 from stepsim.design.operators.routed_costs import (
     RoutedCost as RoutedCost,
     routed_flops as routed_flops,
@@ -89,7 +90,7 @@ from stepsim.design.choices import (
     Sizing as Sizing,
 )
 from stepsim.design.dataflow.untyped import Untyped as Untyped
-from stepsim.design.operators.models.blocks import Phase as Phase
+from stepsim.design.operators.models.sizes import Phase as Phase
 from stepsim.design.passes.fusion.grouping import border_dmas as border_dmas
 from stepsim.design.passes.fusion.groups import FusionEdge as FusionEdge, FusionGraph as FusionGraph
 from stepsim.design.passes.fusion.methods import (

@@ -8,17 +8,27 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import stepsim.design
 from stepsim.design.choices import Choices, SearchedChoices, Shrink, group_param
 from stepsim.design.operators.graph import OperatorGraph
-from stepsim.design.operators.models.blocks import block
-from stepsim.design.operators.models.sources import element_types
+from stepsim.design.operators.models.sizes import BlockSizes, Tokens
+from stepsim.design.operators.models.sources import Source, source_of
 from stepsim.design.passes.memory.placement import place_in_memory
-from stepsim.errors import CompileError
+from stepsim.errors import ArgError, CompileError
 from stepsim.machine import load_machine
-from stepsim.workloads import Built, Data, Param, ParameterError, Workload, fields_of
+from stepsim.workloads import (
+    MODELS,
+    Built,
+    Data,
+    Model,
+    Param,
+    ParameterError,
+    Workload,
+    fields_of,
+)
+from stepsim.workloads.models import Layer
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -86,44 +96,33 @@ class CompiledWorkload(Workload, SearchedChoices):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompiledModel(CompiledWorkload):
+class CompiledModel(CompiledWorkload, BlockSizes):
     """A block of a language model, compiled to a dataflow design."""
 
     name: ClassVar[str] = "compiled"
 
-    model: Annotated[str, Param("gpt2-medium, qwen2.5-0.5b, tinyllama-1.1b or gemma-3-1b")] = (
+    model: Annotated[Model, Param("name, YAML file or config.json of a model")] = MODELS[
         "gpt2-medium"
-    )
-    phase: Annotated[Literal["prefill", "decode"], Param("phase of the model")] = "prefill"
-    sequence: Annotated[
-        int | None, Param("tokens of each request", "tokens", otherwise="16, in decoding 1")
-    ] = None
-    context: Annotated[
-        int | None, Param("rows of the cache in decoding", "tokens", otherwise="64")
-    ] = None
-    batch: Annotated[int, Param("requests at a time", "requests")] = 1
-    hidden: Annotated[
-        int | None, Param("width of the activations", "columns", otherwise="the model's")
-    ] = None
-    inner: Annotated[int | None, Param("width of the feed-forward network",
-                                       otherwise="the model's")] = None  # fmt: skip
-    heads: Annotated[int | None, Param("heads of queries", otherwise="the model's")] = None
-    kv_heads: Annotated[int | None, Param("heads of keys", otherwise="the model's")] = None
-    head_dim: Annotated[int | None, Param("width of a head", otherwise="the model's")] = None
+    ]
+    sequence: Tokens = None
+    """The size ``tokens``; that name is a column of all results."""
 
     def check(self, data: Data) -> Iterable[tuple[str, str]]:
         try:
             self.operators(self.own_machine)
-        except CompileError as error:
+        except (CompileError, ArgError) as error:
             yield "model", str(error)
 
     def operators(self, machine: Machine) -> OperatorGraph:
-        sizes = {name: getattr(self, name) for name in _SIZES}
-        sizes["tokens"] = sizes.pop("sequence")
-        return _block(**sizes, **element_types(machine))
+        given = {name: getattr(self, name) for name in fields_of(BlockSizes)}
+        sizes = {**given, "tokens": self.sequence}
+        found = {name: value for name, value in sizes.items() if value is not None}
+        return _source(self.model, self.model.layer, machine, tuple(found.items())).graph
 
 
-_SIZES = [name for name in fields_of(CompiledModel) if name not in fields_of(CompiledWorkload)]
-"""Parameters that are arguments of `block`, which calls ``sequence`` tokens."""
-
-_block = lru_cache(8)(block)
+@lru_cache(8)
+def _source(
+    model: Model, layer: Layer | None, machine: Machine, sizes: tuple[tuple[str, Any], ...]
+) -> Source:
+    """Models that differ in their layers alone are equal, so that those are part of the key."""
+    return source_of(model, machine, dict(sizes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,40 +25,7 @@ if TYPE_CHECKING:
     from stepsim.design import Compiled
 
 
-def _size(help: str) -> Any:
-    return typer.Option(metavar="N", help=help)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelOptions:
-    """Sizes of a built-in model."""
-
-    phase: Annotated[
-        Literal["prefill", "decode"] | None,
-        typer.Option(help="Phase of a model. (default: prefill)"),
-    ] = None
-    tokens: Annotated[
-        int | None, _size("Tokens of each request. (default: 16, or 1 in decode)")
-    ] = None
-    context: Annotated[int | None, _size("Rows of the KV cache in decode. (default: 64)")] = None
-    batch: Annotated[int | None, _size("Requests of the batch. (default: 1)")] = None
-    hidden: Annotated[int | None, _size("Hidden size, for a smaller copy of a model.")] = None
-    inner: Annotated[int | None, _size("Intermediate size of the feed-forward network.")] = None
-    heads: Annotated[int | None, _size("Attention heads.")] = None
-    kv_heads: Annotated[int | None, _size("Key-value heads.")] = None
-    head_dim: Annotated[int | None, _size("Size of a head.")] = None
-    experts: Annotated[int | None, _size("Experts of a mixture-of-experts model.")] = None
-    active: Annotated[int | None, _size("Experts per token.")] = None
-    max_rows: Annotated[
-        int | None,
-        _size("Upper bound on the tokens of an expert, which runs enforce. (default: all)"),
-    ] = None
-
-    def given(self) -> dict[str, Any]:
-        """The sizes that were given."""
-        names = self.__dataclass_fields__
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
-
+_SIZES = fields_of(stepsim.design.ModelSizes)
 
 _CHOICES = {
     name: field
@@ -89,12 +56,14 @@ class TargetOptions:
             "Every window of as many tokens as the model takes is one routing, up to --routings.",
         ),
     ] = None
-    routings: Annotated[int, _size("Limit on the windows of all routing traces together.")] = 8
+    routings: Annotated[
+        int, typer.Option(metavar="N", help="Limit on the windows of all routing traces together.")
+    ] = 8
 
 
 _PANELS = {
     "Output": ("out", "json", "help"),
-    "Workload": ("phase", "tokens", "context", "batch", "max_rows", "routing", "routings"),
+    "Workload": ("phase", "tokens", "context", "batch", "layer", "max_rows", "routing", "routings"),
     "Machine": ("machine", "overrides"),
     "Design choices": (
         "tile", "unroll", "order", "fusion", "vectors", "sizing", "max_slowdown", "fit",
@@ -108,18 +77,18 @@ _PANELS = {
 
 
 @in_panels(_PANELS)
-@takes(ModelOptions, TargetOptions, options_of(_CHOICES))
+@takes(options_of(_SIZES), TargetOptions, options_of(_CHOICES))
 def compile_model(
-    sizes: ModelOptions,
+    sizes: Any,
     options: TargetOptions,
     chosen: Any,
     model: Annotated[
         str,
         typer.Argument(
             metavar="MODEL|FILE.py:NAME|FILE.onnx",
-            help="gpt2-medium, qwen2.5-0.5b, tinyllama-1.1b or gemma-3-1b; an ONNX file; or a "
-            "file that makes an operator graph, a PyTorch module with its arguments, or a function "
-            "that returns one of these, whose arguments are set by options such as --tokens.",
+            help="Name of a model, a YAML file or a config.json; an ONNX file; or a file that "
+            "makes an operator graph, a PyTorch module with its arguments, or a function that "
+            "returns one of these, whose arguments are set by options such as --tokens.",
         ),
     ],
     out: Annotated[
@@ -155,7 +124,11 @@ def compile_model(
         machine = stepsim.machine.load_machine(
             options.machine, stepsim.machine.parse_overrides(options.overrides or [])
         )
-        graph = stepsim.design.find_model(model, machine, sizes.given(), keep_going=keep_going)
+        given = given_of(_SIZES, sizes)
+        source = stepsim.design.find_model(model, machine, given, keep_going=keep_going)
+        graph = source.graph
+        for text in source.notes:
+            note(text)
         most = choices.tile
         for size, step in stepsim.design.thin_tiles(graph, most).items():
             note(
@@ -169,7 +142,7 @@ def compile_model(
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
         heartbeat.phase("compiling")
-        compiled = stepsim.design.compile(graph, machine, choices=choices, traces=traces)
+        compiled = stepsim.design.compile(source, machine, choices=choices, traces=traces)
         written = () if out is None else compiled.save(out)
         tables = []
         if fifo_table:

@@ -11,7 +11,7 @@ from stepsim.arguments import flag, shown
 from stepsim.design.choices import Choices
 from stepsim.design.dataflow.graph import DataflowGraph
 from stepsim.design.operators.graph import OperatorGraph
-from stepsim.design.operators.models.sources import operator_graph
+from stepsim.design.operators.models.sources import source_of
 from stepsim.design.operators.routed import ROUTED
 from stepsim.design.passes.memory.placement import place_in_memory, place_on_dies
 from stepsim.design.passes.pipeline import Pass
@@ -83,7 +83,8 @@ def compile(
     target = machine_of(machine)
     keep_going = flag("compile: keep_going", keep_going)
     asked, sizes = _choices_of(choices, named)
-    graph = operator_graph(model, target, sizes, keep_going=keep_going, choices=fields_of(Choices))
+    source = source_of(model, target, sizes, keep_going=keep_going, choices=fields_of(Choices))
+    graph = source.graph
     routed = any(op.kind in ROUTED for op in graph.ops)
     if routed and traces is None:
         raise CompileError(

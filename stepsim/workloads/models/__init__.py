@@ -1,6 +1,7 @@
 """Models by name, from YAML files and from config.json; nothing here imports the graph."""
 
 from stepsim.workloads.models.builtin import MODELS as MODELS
+from stepsim.workloads.models.layer import LLAMA as LLAMA, Layer as Layer
 from stepsim.workloads.models.model import (
     Dense as Dense,
     Experts as Experts,
@@ -12,6 +13,7 @@ from stepsim.workloads.models.reading import read_model as read_model
 from stepsim.workloads.models.shapes import AttentionShape as AttentionShape, MoEShape as MoEShape
 from stepsim.workloads.models.unmodeled import (
     ATTENTION as ATTENTION,
+    BLOCK as BLOCK,
     EXPERTS as EXPERTS,
     ROWS as ROWS,
 )

@@ -1,6 +1,7 @@
 """The table of built-in models, by name.
 
-All are described in bf16, the type used by the published experiments.
+All are described in bf16, the type used by the published experiments. Without a layer, their layers
+cannot be built from what is described here.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from stepsim.workloads.models.layer import GEMMA, GPT2, Layer
 from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
+from stepsim.workloads.models.unmodeled import notes_of_layer
 from stepsim.workloads.models.windows import Windows
 
 _DEEPSEEK_V3 = Model(
@@ -18,14 +21,48 @@ _DEEPSEEK_V3 = Model(
     source="config.json of deepseek-ai/DeepSeek-V3",
 )  # fmt: skip
 
+_QWEN3 = Layer(qk_norm=True)
+
+
+def _dense(
+    name: str, model_dim: int, inner: int, heads: GroupedHeads, layers: int, vocabulary: int,
+    layer: Layer, source: str, windows: Windows | None = None,
+) -> Model:  # fmt: skip
+    """A model whose layers have one network each."""
+    absent = (("experts", "its layers have one network each"),)
+    return Model(
+        name, model_dim, None, heads, Dense(inner, layers), layers, vocabulary, windows=windows,
+        layer=layer, source=f"config.json of {source}", absent=absent,
+        unmodeled=notes_of_layer(layer),
+    )  # fmt: skip
+
+
 _ALL = (
+    _dense(
+        "gpt2-medium", 1024, 4096, GroupedHeads(16, 16, 64), 24, 50257, GPT2,
+        "openai-community/gpt2-medium",
+    ),
+    _dense(
+        "qwen2.5-0.5b", 896, 4864, GroupedHeads(14, 2, 64), 24, 151936, Layer(biases="qkv"),
+        "Qwen/Qwen2.5-0.5B",
+    ),
+    _dense(
+        "tinyllama-1.1b", 2048, 5632, GroupedHeads(32, 4, 64), 22, 32000, Layer(eps=1e-5),
+        "TinyLlama/TinyLlama-1.1B-Chat-v1.0 (the StreamTensor paper says Llama)",
+    ),
+    _dense(
+        "gemma-3-1b", 1152, 6912, GroupedHeads(4, 1, 256), 26, 262144,
+        replace(GEMMA, qk_norm=True, post_norms=True), "google/gemma-3-1b-pt",
+        Windows(512, tuple(i for i in range(26) if (i + 1) % 6)),
+    ),
     Model(
         "mixtral-8x7b", 4096, Experts(8, 2, 14336), GroupedHeads(32, 8, 128),
-        layers=32, vocabulary=32000, source="config.json of mistralai/Mixtral-8x7B-v0.1",
+        layers=32, vocabulary=32000, layer=Layer(eps=1e-5),
+        source="config.json of mistralai/Mixtral-8x7B-v0.1",
     ),
     Model(
         "qwen3-30b-a3b", 2048, Experts(128, 8, 768), GroupedHeads(32, 4, 128),
-        layers=48, vocabulary=151936, source="config.json of Qwen/Qwen3-30B-A3B",
+        layers=48, vocabulary=151936, layer=_QWEN3, source="config.json of Qwen/Qwen3-30B-A3B",
     ),
     Model(
         "qwen3-30b-a3b-step", 2048, heads=GroupedHeads(32, 4, 64),
@@ -34,7 +71,7 @@ _ALL = (
     ),
     Model(
         "qwen3-235b-a22b", 4096, Experts(128, 8, 1536), GroupedHeads(64, 4, 128),
-        layers=94, vocabulary=151936, source="config.json of Qwen/Qwen3-235B-A22B",
+        layers=94, vocabulary=151936, layer=_QWEN3, source="config.json of Qwen/Qwen3-235B-A22B",
     ),
     _DEEPSEEK_V3,
     replace(

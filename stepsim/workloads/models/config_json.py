@@ -11,9 +11,10 @@ from stepsim.dtypes import DType
 from stepsim.errors import ArgError
 from stepsim.workloads.models.families import FAMILIES, USUAL, Family
 from stepsim.workloads.models.keys import Keys, latent_heads, shown
+from stepsim.workloads.models.layer_keys import layer_of
 from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
 from stepsim.workloads.models.quantization import quantized
-from stepsim.workloads.models.unmodeled import REFUSED, notes_of
+from stepsim.workloads.models.unmodeled import BLOCK, REFUSED, block_notes_of, notes_of
 from stepsim.workloads.models.windows import windows_of
 
 _NESTED = ("text_config", "llm_config", "language_config")
@@ -58,12 +59,14 @@ def read_config(path: Path) -> Model:
     experts = _experts(keys, family)
     dense_layers = _dense_layers(keys, layers, experts)
     weights, activations, cache = _types(keys, outer)
+    layer, unlike = layer_of(keys.values, keys.path, family)
     found: dict[str, Any] = {
         "model_dim": hidden,
         "experts": experts,
         "heads": _heads(keys, hidden),
         "windows": windows_of(keys, inner, family, layers),
-        "dense": _dense(keys, family, experts, dense_layers),
+        "dense": _dense(keys, family, experts, dense_layers, hidden),
+        "layer": layer,
         "layers": layers,
         "vocabulary": keys.number("", "vocab_size", default=0, most=_MOST_WORDS) or None,
         "weight_dtype": weights,
@@ -77,6 +80,7 @@ def read_config(path: Path) -> Model:
     if refused:
         found["heads"] = None
     absent = (
+        ("layer", unlike),
         ("experts", f"none of the keys {', '.join(keys.path + n for n in _EXPERTS)} is in the file "
          f"({label}). Give the config.json of a mixture-of-experts model, or a YAML file"),
         *(("attention", f"{text}. Describe attention that is as much work in a YAML file")
@@ -85,7 +89,11 @@ def read_config(path: Path) -> Model:
          f"({label}). Give the config.json of a transformer, or a YAML file"),
     )  # fmt: skip
     try:
-        notes = notes_of(keys.values, keys.path)
+        notes = (
+            *notes_of(keys.values, keys.path),
+            *(() if known else ((BLOCK, f"{_usual(kind)}: its layer is built as one of Llama"),)),
+            *block_notes_of(keys.values, keys.path, layer),
+        )
         return Model(_name(path), **found, source=str(path), absent=absent, unmodeled=notes)
     except ArgError as error:
         raise ArgError(f"{where}: {error}") from None
@@ -97,8 +105,13 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown(kind: object) -> str:
-    what = "It has no model_type" if kind is None else f"Its model_type {shown(kind)} is unknown"
-    return f"{what}, so the usual keys were tried; a YAML file can describe any model."
+    what = _usual(kind)
+    tried = "so the usual keys were tried; a YAML file can describe any model."
+    return f"{what[0].upper()}{what[1:]}, {tried}"
+
+
+def _usual(kind: object) -> str:
+    return "it has no model_type" if kind is None else f"its model_type {shown(kind)} is unknown"
 
 
 def _name(path: Path) -> str:
@@ -175,12 +188,17 @@ def _dense_layers(keys: Keys, layers: int | None, experts: Experts | None) -> in
     )
 
 
-def _dense(keys: Keys, family: Family, experts: Experts | None, layers: int | None) -> Dense | None:
+def _dense(
+    keys: Keys, family: Family, experts: Experts | None, layers: int | None, hidden: int
+) -> Dense | None:
     if experts is not None and not layers:
         return None
-    if experts is None and not keys.has(*family.dense_inner):
+    if experts is None and not family.wide and not keys.has(*family.dense_inner):
         return None
-    inner = keys.number("the inner dimension of layers without experts", *family.dense_inner)
+    inner = keys.number(
+        "the inner dimension of layers without experts", *family.dense_inner,
+        default=4 * hidden if family.wide else None,
+    )  # fmt: skip
     return Dense(inner, layers)
 
 

@@ -10,6 +10,7 @@ from stepsim.arguments import shown
 from stepsim.dtypes import DType
 from stepsim.errors import ArgError
 from stepsim.typed import typed
+from stepsim.workloads.models.layer import LLAMA, Layer
 from stepsim.workloads.models.shapes import AttentionShape, MoEShape, whole_fields
 from stepsim.workloads.models.windows import Windows
 
@@ -94,6 +95,7 @@ _PARTS: dict[str, tuple[type, ...]] = {
     "heads": (GroupedHeads, LatentHeads),
     "dense": (Dense,),
     "windows": (Windows,),
+    "layer": (Layer,),
 }
 
 
@@ -109,6 +111,8 @@ class Model:
     activation_dtype : that of activations.
     kv_dtype : that of the KV cache.
     windows : the layers that attend to the latest tokens alone; None if there are none.
+    layer : what its layers compute beside their products, which only designs have; None if that
+        is not known.
     source : the file it was read from, or where its dimensions are published.
     absent : the reason for each missing part, by name.
     unmodeled : pairs of a part of a layer and a sentence on what of it is not modeled.
@@ -133,6 +137,7 @@ class Model:
     activation_dtype: DType = DType.bf16
     kv_dtype: DType = DType.bf16
     windows: Windows | None = None
+    layer: Layer | None = field(default=None, compare=False, repr=False)
     source: str = field(default="", compare=False, repr=False)
     absent: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
     unmodeled: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
@@ -206,6 +211,8 @@ class Model:
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
         if self.windows is None:  # as before models had windows, so that sweeps can go on
             del own["windows"]
+        if self.layer not in (None, LLAMA) and self.where != self.name:  # a name says it
+            own["layer"] = self.layer
         return {name: _plain(value) for name, value in own.items()}
 
     @property
@@ -286,10 +293,18 @@ class Model:
         dense = 0 if self.dense is None else self.dense.layers
         return None if self.layers is None or dense is None else self.layers - dense
 
+    @property
+    def where(self) -> str:
+        """The file that describes it, else its name."""
+        return self.source if self.source.endswith((".json", ".yaml", ".yml")) else self.name
+
+    @typed
+    def why_without(self, part: str) -> str:
+        """Why it lacks a part, as a clause."""
+        return dict(reversed(self.absent)).get(part, f"it is described without {part}")
+
     def _lacks(self, part: str) -> ArgError:
-        where = self.source if self.source.endswith((".json", ".yaml", ".yml")) else self.name
-        why = dict(reversed(self.absent)).get(part, f"it is described without {part}")
-        return ArgError(f"model {where} has no {part}: {why}")
+        return ArgError(f"model {self.where} has no {part}: {self.why_without(part)}")
 
 
 def _are_pairs(value: Any) -> bool:
@@ -304,6 +319,6 @@ def _plain(value: Any) -> Any:
         return str(value)
     return (
         asdict(value)
-        if isinstance(value, (Experts, GroupedHeads, LatentHeads, Dense, Windows))
+        if isinstance(value, (Experts, GroupedHeads, LatentHeads, Dense, Windows, Layer))
         else value
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ from stepsim.documents import load_yaml
 from stepsim.dtypes import DType
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.workloads.models.keys import Keys, latent_heads, shown
+from stepsim.workloads.models.layer import LLAMA, Layer
 from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
+from stepsim.workloads.models.unmodeled import notes_of_layer
 from stepsim.workloads.models.windows import Windows
 
 _TOP = (
-    "name", "model_dim", "layers", "vocabulary", "attention", "experts", "dense", "weight_dtype",
-    "activation_dtype", "kv_dtype",
+    "name", "model_dim", "layers", "vocabulary", "attention", "experts", "dense", "layer",
+    "weight_dtype", "activation_dtype", "kv_dtype",
 )  # fmt: skip
 _EXPERTS = ("count", "active", "inner_dim", "shared_inner")
 _DENSE = ("inner_dim", "layers")
@@ -69,6 +72,7 @@ def model_of(
         "heads": _heads(keys.inside("attention")),
         "windows": _windows(keys.inside("attention")),
         "dense": _dense(keys.inside("dense")),
+        "layer": _layer(keys.inside("layer")),
         "weight_dtype": keys.dtype("weight_dtype", default=activations),
         "activation_dtype": activations,
         "kv_dtype": keys.dtype("kv_dtype", default=activations),
@@ -78,7 +82,8 @@ def model_of(
     keys.refuse(where)
     absent = tuple((part, f"add the key '{part}'") for part in ("experts", "attention"))
     try:
-        return Model(given, **found, source=source, absent=absent)
+        notes = notes_of_layer(found["layer"])
+        return Model(given, **found, source=source, absent=absent, unmodeled=notes)
     except ArgError as error:
         raise ArgError(f"{where}: {error}") from None
 
@@ -103,6 +108,19 @@ def _dense(keys: Keys | None) -> Dense | None:
     return Dense(
         inner, keys.number("", "layers", default=0, least=0) if keys.has("layers") else None
     )
+
+
+def _layer(keys: Keys | None) -> Layer:
+    """What a layer has beside its products; that of Llama unless it is described."""
+    if keys is None:
+        return LLAMA
+    known = tuple(one.name for one in fields(Layer))
+    _known(keys, known)
+    try:
+        return Layer(**{name: keys.values[name] for name in known if keys.has(name)})
+    except ArgError as error:
+        keys.problem(str(error).replace("Layer: ", keys.path).replace("layer: ", keys.path))
+        return LLAMA
 
 
 def _heads(keys: Keys | None) -> GroupedHeads | LatentHeads | None:

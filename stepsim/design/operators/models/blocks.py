@@ -4,37 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from stepsim.arguments import is_whole, shown
 from stepsim.design.operators.building.builder import GraphBuilder
 from stepsim.design.operators.building.recorder import Ref
-from stepsim.design.operators.building.routed_builder import MOST_EXPERTS
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.models.shapes import ModelShape, model_shape
+from stepsim.design.operators.models.sizes import OF_EXPERTS, ModelSizes, Phase, sizes_of
 from stepsim.dtypes import DType
 from stepsim.errors import CompileError
 from stepsim.graph import without_source_lines
 from stepsim.typed import typed
-
-Phase = Literal["prefill", "decode"]
+from stepsim.workloads.models import Model
 
 
 @typed
 def block(
-    model: str | ModelShape,
-    phase: Phase = "prefill",
+    model: str | Model | ModelShape,
+    phase: Phase | None = None,
     tokens: int | None = None,
     context: int | None = None,
     *,
-    batch: int = 1,
-    hidden: int | None = None,
-    inner: int | None = None,
-    heads: int | None = None,
-    kv_heads: int | None = None,
-    head_dim: int | None = None,
     dtype: DType | str = "i8",
     weight_dtype: DType | str = "i4",
+    **sizes: Any,
 ) -> OperatorGraph:
     """One decoder block: norms, attention with its cache, and the feed-forward network.
 
@@ -46,43 +40,31 @@ def block(
 
     Parameters
     ----------
-    model : a name of :data:`MODELS`, or a shape.
-    phase : ``prefill`` starts at an empty cache, ``decode`` reads one.
-    tokens : of each request; None is 16 in prefill and 1 in decoding.
-    context : rows of the cache; None is 0 in prefill and 64 in decoding.
-    hidden, inner, heads, kv_heads, head_dim : other sizes than the model's, for quick runs.
+    model : a name of :data:`MODELS`, a file with a model, a model, or a shape.
+    phase, tokens, context, sizes : the fields of :class:`ModelSizes`.
     dtype, weight_dtype : of activations and of matrices of weights.
 
     Raises
     ------
-    CompileError : the model is unknown, or a size is not possible.
+    CompileError : no block can be built of the model, or sizes do not fit together.
+    ArgError : the model is unknown, or a size is unknown or out of range.
     """
-    sizes = {"hidden": hidden, "inner": inner, "heads": heads, "kv_heads": kv_heads,
-             "head_dim": head_dim}  # fmt: skip
-    shape = _resized(model, sizes)
+    shape, made = _sized("block", model, phase, tokens, context, sizes)
     if shape.experts:
         raise CompileError(f"block: {shape.name} has experts; use moe_block")
-    return _built(shape, phase, tokens, context, batch, dtype, weight_dtype)
+    return _built(shape, made, dtype, weight_dtype)
 
 
 @typed
 def moe_block(
-    model: str | ModelShape = "qwen3-30b-a3b",
-    phase: Phase = "prefill",
+    model: str | Model | ModelShape = "qwen3-30b-a3b",
+    phase: Phase | None = None,
     tokens: int | None = None,
     context: int | None = None,
     *,
-    max_rows: int | None = None,
-    batch: int = 1,
-    hidden: int | None = None,
-    inner: int | None = None,
-    heads: int | None = None,
-    kv_heads: int | None = None,
-    head_dim: int | None = None,
-    experts: int | None = None,
-    active: int | None = None,
     dtype: DType | str = "i8",
     weight_dtype: DType | str = "i4",
+    **sizes: Any,
 ) -> OperatorGraph:
     """One decoder block with a mixture of experts: norms, attention, router, experts.
 
@@ -92,69 +74,62 @@ def moe_block(
 
     Parameters
     ----------
-    model : a name of :data:`MOE_MODELS`, or a shape with experts.
-    max_rows : declared maximum of tokens of an expert; None is all.
-    experts, active : others than the model's, for quick runs.
+    model : a name of :data:`MOE_MODELS`, or as of :func:`block`, with experts.
 
     Raises
     ------
-    CompileError : the model is unknown or has no experts, or a size is not possible.
+    CompileError : the model has no experts, or as :func:`block`.
+    ArgError : as :func:`block`.
     """
-    sizes = {"hidden": hidden, "inner": inner, "heads": heads, "kv_heads": kv_heads,
-             "head_dim": head_dim, "experts": experts, "active": active}  # fmt: skip
-    shape = _resized(model, sizes)
+    shape, made = _sized("moe_block", model, phase, tokens, context, sizes)
     if not shape.experts:
         raise CompileError(f"moe_block: {shape.name} has no experts; use block")
-    return _built(shape, phase, tokens, context, batch, dtype, weight_dtype, max_rows)
+    return _built(shape, made, dtype, weight_dtype)
 
 
-_MOST = 1 << 31
-"""Of any size of a model."""
+def _sized(
+    where: str,
+    model: str | Model | ModelShape,
+    phase: Phase | None,
+    tokens: int | None,
+    context: int | None,
+    sizes: Mapping[str, Any],
+) -> tuple[ModelShape, ModelSizes]:
+    """The shape of a model with other sizes, and the sizes of its run."""
+    first = {"phase": phase, "tokens": tokens, "context": context}
+    given = {name: value for name, value in first.items() if value is not None}
+    made = sizes_of(where, {**given, **sizes})
+    shape = model_shape(model, made.layer)
+    routed = [name for name in OF_EXPERTS if getattr(made, name) is not None]
+    if routed and not shape.experts:
+        listed = ", ".join(routed)
+        raise CompileError(f"{where}: {listed}: {shape.name} has no experts; leave {listed} out")
+    return (model_shape(replace(shape, **made.changed)) if made.changed else shape), made  # type: ignore[arg-type]
 
 
-def _resized(model: str | ModelShape, sizes: Mapping[str, int | None]) -> ModelShape:
-    """The shape of a model with other sizes."""
-    shape = model_shape(model)
-    given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
-    for name, size in given.items():
-        most = MOST_EXPERTS if name == "experts" else _MOST
-        if not is_whole(size) or not 1 <= size <= most:
-            raise CompileError(f"block: {name} is {shown(size)}; use an int from 1 to {most:,}")
-    return model_shape(replace(shape, **given)) if given else shape
+def graph_of_sizes(
+    model: str | Model | ModelShape, sizes: Mapping[str, Any], **types: Any
+) -> OperatorGraph:
+    """:func:`block` or :func:`moe_block`, as the model has experts or not."""
+    make = moe_block if model_shape(model, sizes.get("layer")).experts else block
+    return make(model, **types, **sizes)
 
 
 def _built(
-    shape: ModelShape,
-    phase: Phase,
-    tokens: int | None,
-    context: int | None,
-    batch: int,
-    dtype: DType | str,
-    weight_dtype: DType | str,
-    max_rows: int | None = None,
+    shape: ModelShape, sizes: ModelSizes, dtype: DType | str, weight_dtype: DType | str
 ) -> OperatorGraph:
-    if phase not in ("prefill", "decode"):
-        raise CompileError(f"block: phase is {shown(phase)}; use 'prefill' or 'decode'")
-    decode = phase == "decode"
-    rows = (1 if decode else 16) if tokens is None else tokens
-    cached = (64 if decode else 0) if context is None else context
-    sizes = {"tokens": rows, "batch": batch, **({"context": cached} if decode else {})}
-    for name, size in sizes.items():
-        if not is_whole(size) or size < 1:
-            raise CompileError(f"block: {name} is {shown(size)}; use an int from 1")
-    if not decode and cached != 0:
-        raise CompileError(f"block: prefill starts at an empty cache, found context {cached}; "
-                           "use phase 'decode', which takes any number of tokens")  # fmt: skip
+    rows, cached, batch = sizes.rows, sizes.cached, sizes.batch
     attributes = {
-        "model": shape.name, "phase": phase, "batch": batch, "tokens": rows, "context": cached,
-        "layers": shape.layers, "heads": shape.heads, "kv_heads": shape.kv_heads,
+        "model": shape.name, "phase": sizes.phase, "batch": batch, "tokens": rows,
+        "context": cached, "layers": shape.layers, "heads": shape.heads,
+        "kv_heads": shape.kv_heads,
     }  # fmt: skip
     if shape.experts:
         attributes |= {"experts": shape.experts, "active": shape.active}
     b = GraphBuilder(f"{shape.name} block", dtype, weight_dtype, **attributes)
     lead = () if batch == 1 else (batch,)
     with without_source_lines():
-        return _Block(b, shape, lead, rows, cached, max_rows).built()
+        return _Block(b, shape, lead, rows, cached, sizes.max_rows).built()
 
 
 @dataclass(frozen=True)
@@ -171,13 +146,13 @@ class _Block:
         x = b.input("x", (*self.lead, self.tokens, shape.hidden))
         with b.at("attn"):
             attended = self.attention(self.norm("attn_norm", x))
-        if shape.post_norms:
+        if shape.layer.post_norms:
             attended = self.norm("post_attn_norm", attended)
         with b.at("attn_residual"):
             x = b.add(x, attended)
         with b.at("mlp"):
             made = self.network(self.norm("mlp_norm", x))
-        if shape.post_norms:
+        if shape.layer.post_norms:
             made = self.norm("post_mlp_norm", made)
         with b.at("mlp_residual"):
             b.output(b.add(x, made), "y")
@@ -188,9 +163,9 @@ class _Block:
         b, shape = self.b, self.shape
         w = b.weight(f"{name}.weight", x.shape[-1:])
         with b.at(name):
-            if shape.norm == "layer":
-                return b.layer_norm(x, w, b.weight(f"{name}.bias", x.shape[-1:]), shape.eps)
-            return b.rms_norm(x, w, shape.eps, unit_offset=shape.norm == "rms+1")
+            if shape.layer.norm == "layer":
+                return b.layer_norm(x, w, b.weight(f"{name}.bias", x.shape[-1:]), shape.layer.eps)
+            return b.rms_norm(x, w, shape.layer.eps, unit_offset=shape.layer.norm == "rms+1")
 
     def linear(self, name: str, x: Ref, width: int, bias: bool) -> Ref:
         b = self.b
@@ -200,16 +175,16 @@ class _Block:
 
     def attention(self, x: Ref) -> Ref:
         b, shape = self.b, self.shape
-        biased = shape.biases in ("qkv", "all")
+        biased = shape.layer.biases != "none"
         width = {"q": shape.heads, "k": shape.kv_heads, "v": shape.kv_heads}
         made = {
             name: self.linear(name, x, heads * shape.head_dim, biased)
             for name, heads in width.items()
         }
         q, k, v = (self.split(made[name], width[name]) for name in "qkv")
-        if shape.qk_norm:
+        if shape.layer.qk_norm:
             q, k = self.norm("q_norm", q), self.norm("k_norm", k)
-        if shape.rotary:
+        if shape.layer.rotary:
             angles = (self.tokens, shape.head_dim // 2)
             cos, sin = (b.unsqueeze(b.input(name, angles), 1) for name in ("cos", "sin"))
             q, k = b.rotary(q, cos, sin), b.rotary(k, cos, sin)
@@ -223,7 +198,7 @@ class _Block:
         out = b.sdpa(q, k, v, enable_gqa=True, **masked)  # type: ignore[arg-type]
         out = b.transpose(out, -3, -2)
         merged = b.reshape(out, (*out.shape[:-2], shape.heads * shape.head_dim))
-        return self.linear("o", merged, shape.hidden, shape.biases == "all")
+        return self.linear("o", merged, shape.hidden, shape.layer.biases in ("attention", "all"))
 
     def split(self, x: Ref, heads: int) -> Ref:
         return self.b.reshape(x, (*x.shape[:-1], heads, self.shape.head_dim))
@@ -242,13 +217,13 @@ class _Block:
         b, shape = self.b, self.shape
         if shape.experts:
             return self.mixture(x)
-        biased = shape.biases == "all"
+        biased = shape.layer.biases == "all"
         up = self.linear("up", x, shape.inner, biased)
-        if shape.gated:
+        if shape.layer.gated:
             gate = self.linear("gate", x, shape.inner, biased)
-            up = b.mul(b.apply(shape.activation, gate), up)
+            up = b.mul(b.apply(shape.layer.activation, gate), up)
         else:
-            up = b.apply(shape.activation, up)
+            up = b.apply(shape.layer.activation, up)
         return self.linear("down", up, shape.hidden, biased)
 
     def mixture(self, x: Ref) -> Ref:
@@ -265,7 +240,7 @@ class _Block:
         router = b.weight("router.weight", (shape.experts, shape.hidden))
         made = b.moe(
             rows, routing, weights["gate"], weights["up"], weights["down"], router=router,
-            max_rows=self.max_rows, activation=shape.activation,
+            max_rows=self.max_rows, activation=shape.layer.activation,
         )  # fmt: skip
         return b.reshape(made, x.shape)
 
@@ -351,7 +326,11 @@ class RepeatedBlock:
 
 @typed
 def whole_model(
-    model: str | ModelShape, phase: Phase = "prefill", *, layers: int | None = None, **sizes: Any
+    model: str | Model | ModelShape,
+    phase: Phase | None = None,
+    *,
+    layers: int | None = None,
+    **sizes: Any,
 ) -> RepeatedBlock:
     """All layers of a model: :func:`block`, once for each of them, as the paper runs it.
 

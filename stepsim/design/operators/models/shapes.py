@@ -1,14 +1,21 @@
-"""Dimensions of the models that blocks are built of (StreamTensor paper, table 7)."""
+"""Dimensions of the models that blocks are built of: those that runs know, as ``ModelShape``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
-from stepsim.errors import CompileError, did_you_mean
+from stepsim.errors import CompileError
 from stepsim.typed import typed
+from stepsim.workloads.models import (
+    LLAMA,
+    MODELS as KNOWN,
+    GroupedHeads,
+    Layer,
+    Model,
+    read_model,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +26,8 @@ class ModelShape:
     ----------
     inner : width of the feed-forward network.
     head_dim : width of a head; ``heads * head_dim`` need not be ``hidden``.
-    norm : ``layer`` with bias, ``rms``, or ``rms+1`` with a weight of ``1 + w``.
-    gated : the feed-forward network multiplies by an activated gate.
-    biases : which linear layers have one.
-    qk_norm : queries and keys are normalized before the rotary embedding.
-    post_norms : the results of attention and network are normalized, before the residual sum.
-    window : keys that a query sees in the local layers; None without such layers.
+    layer : norms, activation, biases and rotation.
+    window : keys that a query sees; None is all.
     experts, active : networks of ``inner`` columns, and how many of them each token goes to; 0
         without experts.
     """
@@ -36,14 +39,7 @@ class ModelShape:
     heads: int
     kv_heads: int
     head_dim: int
-    norm: Literal["layer", "rms", "rms+1"]
-    eps: float
-    activation: Literal["gelu_tanh", "silu"]
-    gated: bool = True
-    rotary: bool = True
-    biases: Literal["none", "qkv", "all"] = "none"
-    qk_norm: bool = False
-    post_norms: bool = False
+    layer: Layer = LLAMA
     window: int | None = None
     source: str = ""
     experts: int = 0
@@ -55,67 +51,102 @@ class ModelShape:
         return self.heads // self.kv_heads
 
 
-_ALL = (
-    ModelShape(
-        "gpt2-medium", 24, 1024, 4096, 16, 16, 64, "layer", 1e-5, "gelu_tanh",
-        gated=False, rotary=False, biases="all",
-        source="config.json of openai-community/gpt2-medium",
-    ),
-    ModelShape(
-        "qwen2.5-0.5b", 24, 896, 4864, 14, 2, 64, "rms", 1e-6, "silu", biases="qkv",
-        source="config.json of Qwen/Qwen2.5-0.5B",
-    ),
-    ModelShape(
-        "tinyllama-1.1b", 22, 2048, 5632, 32, 4, 64, "rms", 1e-5, "silu",
-        source="config.json of TinyLlama/TinyLlama-1.1B-Chat-v1.0 (the paper says Llama)",
-    ),
-    ModelShape(
-        "gemma-3-1b", 26, 1152, 6912, 4, 1, 256, "rms+1", 1e-6, "gelu_tanh",
-        qk_norm=True, post_norms=True, window=512,
-        source="config.json of google/gemma-3-1b-pt",
-    ),
-)  # fmt: skip
+@typed
+def shape_of(model: Model, layer: int | None = None) -> ModelShape:
+    """The shape of the block of a model.
 
-MODELS: Mapping[str, ModelShape] = MappingProxyType({shape.name: shape for shape in _ALL})
-"""Models that have blocks, by name."""
+    Parameters
+    ----------
+    layer : number of the layer from 0, where windows differ; None is the first one.
 
-_EXPERTS = (
-    ModelShape(
-        "qwen3-30b-a3b", 48, 2048, 768, 32, 4, 128, "rms", 1e-6, "silu", qk_norm=True,
-        experts=128, active=8, source="config.json of Qwen/Qwen3-30B-A3B",
-    ),
-    ModelShape(
-        "mixtral-8x7b", 32, 4096, 14336, 32, 8, 128, "rms", 1e-5, "silu",
-        experts=8, active=2, source="config.json of mistralai/Mixtral-8x7B-v0.1",
-    ),
-)  # fmt: skip
+    Raises
+    ------
+    CompileError : the model lacks a part of a block, or has one that blocks do not have.
+    ArgError : it has no such layer.
+    """
+    why = _unlike(model)
+    if why:
+        raise CompileError(f"compile: no block can be built of model {model.where}: {why}")
+    if layer is not None and (model.windows is None or model.windows.layers is None):
+        raise CompileError(
+            f"compile: layer is {layer}, but all layers of {model.name} are alike; leave layer out"
+        )
+    heads, layers = model.heads, model.layers or 1
+    assert isinstance(heads, GroupedHeads)  # as _unlike found
+    assert model.layer is not None
+    network = model.feed_forward
+    experts = (
+        {} if model.experts is None else {"experts": network.experts, "active": network.active}
+    )
+    return ModelShape(
+        model.name, layers, model.model_dim, network.inner_dim, heads.heads, heads.kv_heads,
+        heads.head_dim, model.layer, model.window(0 if layer is None else layer), model.source,
+        **experts,
+    )  # fmt: skip
 
-MOE_MODELS: Mapping[str, ModelShape] = MappingProxyType({shape.name: shape for shape in _EXPERTS})
+
+def _unlike(model: Model) -> str:
+    """What of a model no block has, as a clause; empty if it can be built."""
+    heads = model.heads
+    if heads is None:
+        return f"it has no attention: {model.why_without('attention')}"
+    if not isinstance(heads, GroupedHeads):
+        return "it has latent attention (kv_lora_rank), which blocks do not have"
+    if heads.value_dim not in (None, heads.head_dim):
+        return (
+            f"its values are {heads.value_dim} wide and its keys {heads.head_dim}; make them equal"
+        )
+    if model.experts is None and model.dense is None:
+        return f"it has no feed-forward network: {model.why_without('experts')}"
+    if model.experts is not None and model.experts.shared_inner:
+        return (
+            f"it has a shared expert, {model.experts.shared_inner} wide, which blocks do not have"
+        )
+    return "" if model.layer is not None else model.why_without("layer")
+
+
+_SHAPES = {name: shape_of(model) for name, model in KNOWN.items() if not _unlike(model)}
+
+MODELS: Mapping[str, ModelShape] = MappingProxyType(
+    {name: shape for name, shape in _SHAPES.items() if not shape.experts}
+)
+"""Models that have blocks without experts, by name."""
+
+MOE_MODELS: Mapping[str, ModelShape] = MappingProxyType(
+    {name: shape for name, shape in _SHAPES.items() if shape.experts}
+)
 """Models with experts, by name; see :func:`stepsim.design.moe_block`."""
 
 
 @typed
-def model_shape(model: str | ModelShape) -> ModelShape:
-    """The shape of a name, or itself.
+def model_shape(model: str | Model | ModelShape, layer: int | None = None) -> ModelShape:
+    """The shape of a name, of a file as :func:`stepsim.workloads.models.read_model` takes it, of a
+    model, or itself.
+
+    Parameters
+    ----------
+    layer : as of :func:`shape_of`.
 
     Raises
     ------
-    CompileError : there is no such model, or the heads do not share the key heads evenly.
+    ArgError : there is no such model, file or layer, or the file is wrong.
+    CompileError : no block can be built of the model, or the heads do not share the key heads
+        evenly.
     """
     if isinstance(model, str):
-        known = {**MODELS, **MOE_MODELS}
-        if model not in known:
-            near = did_you_mean(model, known)
-            raise CompileError(f"there is no model '{model}'{near} Known: {', '.join(known)}")
-        return known[model]
+        model = read_model(model)
+    if isinstance(model, Model):
+        model = shape_of(model, layer)
+    elif layer is not None:
+        raise CompileError(f"model {model.name}: a shape is of one layer; leave out layer {layer}")
     if model.heads % model.kv_heads:
         raise CompileError(
             f"model {model.name}: {model.heads} heads cannot share {model.kv_heads} key heads; "
             "give a divisor"
         )
-    if model.rotary and model.head_dim % 2:
+    if model.layer.rotary and model.head_dim % 2:
         raise CompileError(f"model {model.name}: head_dim {model.head_dim} is odd; give pairs")
-    if model.experts and not (model.gated and 1 <= model.active <= model.experts):
+    if model.experts and not (model.layer.gated and 1 <= model.active <= model.experts):
         raise CompileError(
             f"model {model.name}: {model.active} of {model.experts} experts are active; give from "
             "1 to all of them, with gated networks"

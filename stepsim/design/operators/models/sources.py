@@ -3,30 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 import stepsim.workloads
 from stepsim.design.operators.graph import OperatorGraph
-from stepsim.design.operators.models.blocks import RepeatedBlock, block, moe_block
-from stepsim.design.operators.models.shapes import model_shape
-from stepsim.errors import ArgError, CompileError, did_you_mean
+from stepsim.design.operators.models.blocks import RepeatedBlock, graph_of_sizes
+from stepsim.design.operators.models.shapes import ModelShape
+from stepsim.design.operators.models.sizes import sizes_of
+from stepsim.errors import CompileError, did_you_mean
 from stepsim.machine import Machine
 from stepsim.typed import typed
+from stepsim.workloads.models import BLOCK, Model, read_model
 
 
-def operator_graph(
+@dataclass(frozen=True)
+class Source:
+    """An operator graph to compile, and what it was made of.
+
+    Attributes
+    ----------
+    notes : what of the model is not in the graph, a sentence each.
+    named : the model that was named or read from a file, and the sizes that were given.
+    imported : the graph with the values of the model, where it was imported.
+    original : what was imported; of PyTorch ``(module, arguments)`` or an exported program.
+    """
+
+    graph: OperatorGraph
+    notes: tuple[str, ...] = ()
+    named: tuple[Model | ModelShape, Mapping[str, Any]] | None = None
+    imported: OperatorGraph | None = None
+    original: Any = None
+
+
+def source_of(
     model: Any,
     machine: Machine,
     sizes: Mapping[str, Any],
     *,
     keep_going: bool = False,
     choices: Iterable[str] = (),
-) -> OperatorGraph:
-    """The operator graph to compile; for a whole model, that of its block.
+) -> Source:
+    """The operator graph to compile, and its source; for a whole model, that of its block.
 
-    What is named or imported has the element types of the machine's device, if it states them.
+    What is named or imported has the element types of the machine's device, if it states them; a
+    model of a file else has its own.
 
     Parameters
     ----------
@@ -35,36 +58,69 @@ def operator_graph(
     Raises
     ------
     CompileError : it is not a model, or sizes are given for a graph that has its own.
-    ArgError : there is no such size.
+    ArgError : there is no such model, file or size.
     """
-    if isinstance(model, str) and not model.endswith(".onnx"):
-        shape = model_shape(model)
-        make = moe_block if shape.experts else block
-        routed = [name for name in ("experts", "active", "max_rows") if name in sizes]
-        if routed and not shape.experts:
-            raise CompileError(f"compile: {', '.join(routed)}: {model} has no experts")
-        known = list(signature(make).parameters)[1:]
-        for name in sizes:
-            if name not in known:
-                near = did_you_mean(name, [*known, *choices])
-                raise ArgError(
-                    f"compile: there is no argument '{name}'{near} Sizes of a model that is named: "
-                    f"{', '.join(known)}"
-                )
-        return make(model, **{**element_types(machine), **sizes})
+    if isinstance(model, (Model, ModelShape)) or (
+        isinstance(model, str) and not model.endswith(".onnx")
+    ):
+        return _named(model, machine, sizes, tuple(choices))
     if sizes:
         raise CompileError(
             f"compile: {', '.join(sizes)}: a graph has its own sizes; give them where it is made"
         )
-    if isinstance(model, RepeatedBlock):
-        return model.block
-    if type(model) is OperatorGraph:
+    if isinstance(model, Source):
         return model
+    if isinstance(model, RepeatedBlock):
+        return Source(model.block)
+    if type(model) is OperatorGraph:
+        return Source(model)
     from stepsim.design.operators.importers import graph_of
 
     found = graph_of(model, keep_going=keep_going, **element_types(machine))
     # Without the arrays of an import, which no plan holds.
-    return OperatorGraph(found.name, found.tensors, found.ops, found.attributes)
+    graph = OperatorGraph(found.name, found.tensors, found.ops, found.attributes)
+    return Source(graph, imported=found, original=model)
+
+
+def _named(
+    model: str | Model | ModelShape,
+    machine: Machine,
+    sizes: Mapping[str, Any],
+    choices: tuple[str, ...],
+) -> Source:
+    if isinstance(model, str):
+        model = read_model(model)
+    made = sizes_of("compile", dict(sizes), also=choices)
+    if isinstance(model, ModelShape):
+        graph = graph_of_sizes(model, sizes, **element_types(machine))
+        return Source(graph, named=(model, sizes))
+    described = model.where != model.name
+    types = element_types(machine)
+    own = {"dtype": model.activation_dtype, "weight_dtype": model.weight_dtype}
+    if described and not types:
+        types = own
+    graph = graph_of_sizes(model, sizes, **types)
+    notes = model.notes(BLOCK)
+    if described and types != own:
+        notes.append(
+            f"{model.name}: activations are {types['dtype']} and weights {types['weight_dtype']}, "
+            f"as machine {machine.name} states, in place of {own['dtype']} and "
+            f"{own['weight_dtype']}"
+        )
+    windows = model.windows
+    differ = windows is not None and windows.layers is not None and made.layer is None
+    if windows is not None and differ and made.rows + made.cached > windows.tokens:
+        seen = f"the last {windows.tokens:,} tokens" if model.window(0) else "all tokens"
+        notes.append(
+            f"{model.name}: windows differ by layer; all layers are taken to be as layer 0, which "
+            f"attends to {seen}; choose another with layer"
+        )
+    if model.experts is not None and model.dense is not None and model.dense.layers:
+        notes.append(
+            f"{model.name}: {model.dense.layers} layers have a dense network; all layers are taken "
+            "to have experts"
+        )
+    return Source(graph, tuple(notes), named=(model, sizes))
 
 
 def element_types(machine: Machine) -> dict[str, Any]:
@@ -78,16 +134,17 @@ def element_types(machine: Machine) -> dict[str, Any]:
 @typed
 def find_model(
     text: str, machine: Machine, sizes: Mapping[str, Any], *, keep_going: bool = False
-) -> OperatorGraph:
-    """The model named on the command line: a name, an ONNX file, or ``FILE.py:NAME``.
+) -> Source:
+    """The model named on the command line: what :func:`stepsim.workloads.models.read_model` reads,
+    an ONNX file, or ``FILE.py:NAME``.
 
     Raises
     ------
-    CompileError, WorkloadError, UserCodeError : there is none, or the file raises.
+    CompileError, ArgError, WorkloadError, UserCodeError : there is none, or the file raises.
     """
     file, name = stepsim.workloads.split_target(text)
     if file is None or not file.endswith(".py"):
-        return operator_graph(text, machine, sizes, keep_going=keep_going)
+        return source_of(text, machine, sizes, keep_going=keep_going)
     path = Path(file)
     module, digest = stepsim.workloads.read_module(path)
     made = getattr(module, name, None) if name else None
@@ -104,7 +161,7 @@ def find_model(
         with stepsim.workloads.user_code(f"{path.name}:{name}", str(path.resolve()), digest):
             made = made(**sizes)
         sizes = {}
-    return operator_graph(made, machine, sizes, keep_going=keep_going)
+    return source_of(made, machine, sizes, keep_going=keep_going)
 
 
 def _check_sizes(make: Callable[..., Any], where: str, sizes: Mapping[str, Any]) -> None:
