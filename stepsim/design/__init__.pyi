@@ -1,4 +1,5 @@
 from stepsim.design.choices import Choices as Choices
+from stepsim.design.configs import CONFIGS as CONFIGS, Config as Config
 from stepsim.design.dataflow.graph import (
     DataflowGraph as DataflowGraph,
     Dma as Dma,
@@ -97,6 +98,7 @@ from stepsim.design.passes.fusion.methods import (
     best_groups as best_groups,
     greedy_groups as greedy_groups,
 )
+from stepsim.design.passes.loops.lanes import stage_of as stage_of
 from stepsim.design.passes.loops.tiling import thin_tiles as thin_tiles
 from stepsim.design.passes.loops.unrolling import Unrollable as Unrollable, heap_skip as heap_skip
 from stepsim.design.passes.memory.dies import (

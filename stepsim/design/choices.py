@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError
-from stepsim.workloads import Param, check_fields, fields_of
+from stepsim.workloads import Param, ParameterError, check_fields, fields_of
 
 Order: TypeAlias = Literal["reductions_outermost", "reductions_innermost", "tokens_outermost"]
 OrderChoice: TypeAlias = Literal["fastest"] | Order
@@ -158,6 +158,30 @@ class Choices(SearchedChoices):
     tiles: Annotated[Tiles | None, Param("steps of single operators")] = None
     orders: Annotated[Orders | None, Param("loops of single operators, outermost first")] = None
 
+    streamed: Annotated[
+        Literal["inside", "outside"] | None,
+        Param(
+            "tokens pass as a stream, with heads in inner or outer loops of attention",
+            otherwise="not",
+        ),
+    ] = None
+    """Tiles and orders are then those of the pass ``stream_tokens``."""
+
+    rows: Annotated[
+        int | None, Param("tokens of a tile of a streamed design", otherwise="those of tile")
+    ] = None
+
+    network_lanes: Annotated[
+        int | None,
+        Param("multipliers of each product of the feed-forward network", otherwise="a share"),
+    ] = None
+    """The other operators share the rest of ``unroll``."""
+
+    burst_bytes: Annotated[
+        int | None,
+        Param("bytes that a load of packed weights requests at a time", otherwise="4 KiB"),
+    ] = None
+
     runs: Annotated[
         int, Param("largest number of runs for shrinking the FIFOs of a group", least=0)
     ] = 300
@@ -185,6 +209,19 @@ class Choices(SearchedChoices):
 
     def __post_init__(self) -> None:
         check_fields(self)
+        problems = []
+        if self.rows is not None and self.streamed is None:
+            problems.append(("rows", "has an effect on streamed designs alone; give streamed too"))
+        if self.streamed is not None:
+            for name in ("tiles", "orders", "order"):
+                if getattr(self, name) != getattr(Choices, name):
+                    problems.append((name, "has no effect on streamed designs; leave it out"))
+        if self.network_lanes is not None and self.unrolling != Choices.unrolling:
+            problems.append(("unrolling", "has no effect with network_lanes; leave it out"))
+        if self.burst_bytes is not None and not self.packed:
+            problems.append(("burst_bytes", "has an effect on packed weights alone; leave it out"))
+        if problems:
+            raise ParameterError(problems)
 
     def recorded(self, *, experts: bool) -> dict[str, Any]:
         """The choices that determine a design and are not None, by their key in a plan.
@@ -193,6 +230,7 @@ class Choices(SearchedChoices):
         """
         without = {"runs", "predict", "placed", "fit"}
         without |= {"sizing", "shrink"} if experts else {"guard"}
+        without |= set() if self.streamed is None else {"order"}
         return {
             field.param.formerly or name: value
             for name, field in fields_of(type(self)).items()

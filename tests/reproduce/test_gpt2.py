@@ -70,7 +70,9 @@ def test_a_token_takes_longer_than_its_weights() -> None:
 
 def test_what_a_token_of_the_prompt_adds_is_not_fitted() -> None:
     design = uncalibrated()
-    network = [op for op in design.operators("prefill", 64).ops if op.name.startswith("mlp.up")]
+    network = [
+        op for op in design.dataflow("prefill", 64).operators.ops if op.name.startswith("mlp.up")
+    ]
     assert [op.tiling.unroll for op in network if op.tiling is not None] == [512]
     assert prefill_slope(design) == pytest.approx(PREFILL_SLOPE_MS, rel=0.15)
 

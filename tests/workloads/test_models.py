@@ -17,6 +17,10 @@ CARDS = {
 
 # experts, active, model_dim, inner_dim, shared_inner; heads, kv_heads, head_dim, width of values
 SHAPES = {
+    "gpt2-medium": (None, (16, 16, 64, 64)),
+    "qwen2.5-0.5b": (None, (14, 2, 64, 64)),
+    "tinyllama-1.1b": (None, (32, 4, 64, 64)),
+    "gemma-3-1b": (None, (4, 1, 256, 256)),
     "mixtral-8x7b": ((8, 2, 4096, 14336, 0), (32, 8, 128, 128)),
     "qwen3-30b-a3b": ((128, 8, 2048, 768, 0), (32, 4, 128, 128)),
     "qwen3-30b-a3b-step": (None, (32, 4, 64, 64)),
@@ -44,7 +48,9 @@ def test_shapes(name):
     ) == heads  # fmt: skip
     assert {model.weight_dtype, model.activation_dtype, model.kv_dtype} == {DType.bf16}
     if experts is None:
-        with pytest.raises(ArgError, match=f"model {name} has no experts: it is the att"):
+        with pytest.raises(
+            ArgError, match=f"model {name} has no experts: it(s layers have one ne| is the att)"
+        ):
             _ = model.moe
         return
     moe = model.moe

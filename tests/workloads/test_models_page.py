@@ -47,7 +47,7 @@ def test_every_key_and_method_of_config_json_is_documented() -> None:
 
 
 def test_every_built_in_model_is_listed() -> None:
-    rows = re.findall(r"^\| `([\w.-]+)` \| ((?:[\d-]+ \| ){8}[\d-]+) \|$", TEXT, flags=re.MULTILINE)
+    rows = re.findall(r"^\| `([\w.-]+)` \| ((?:[\d-]+ \| ){9}[\d-]+) \|$", TEXT, flags=re.MULTILINE)
     assert [name for name, _ in rows] == list(MODELS)
     for name, cells in rows:
         model = MODELS[name]
@@ -58,5 +58,6 @@ def test_every_built_in_model_is_listed() -> None:
             experts = [
                 model.experts.count, model.experts.active, model.experts.inner_dim, shared,
             ]  # fmt: skip
-        sizes = [heads.heads, heads.kv_heads, heads.head_dim, heads.value_width]
+        dense = "-" if model.dense is None else model.dense.inner_dim
+        sizes = [dense, heads.heads, heads.kv_heads, heads.head_dim, heads.value_width]
         assert cells.split(" | ") == [str(n) for n in (model.model_dim, *experts, *sizes)], name

@@ -63,7 +63,9 @@ class TargetOptions:
 
 _PANELS = {
     "Output": ("out", "json", "help"),
-    "Workload": ("phase", "tokens", "context", "batch", "layer", "max_rows", "routing", "routings"),
+    "Workload": (
+        "phase", "tokens", "context", "batch", "attention_layer", "max_rows", "routing", "routings",
+    ),
     "Machine": ("machine", "overrides"),
     "Design choices": (
         "tile", "unroll", "order", "fusion", "vectors", "sizing", "max_slowdown", "fit",

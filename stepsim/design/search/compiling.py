@@ -9,9 +9,10 @@ from typing import Any
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.arguments import flag, shown
 from stepsim.design.choices import Choices
+from stepsim.design.configs import config_of
 from stepsim.design.dataflow.graph import DataflowGraph
 from stepsim.design.operators.graph import OperatorGraph
-from stepsim.design.operators.models.sources import source_of
+from stepsim.design.operators.models.sources import configured, source_of
 from stepsim.design.operators.routed import ROUTED
 from stepsim.design.passes.memory.placement import place_in_memory, place_on_dies
 from stepsim.design.passes.pipeline import Pass
@@ -44,6 +45,7 @@ def compile(
     machine: Machine | str = "u55c",
     *,
     choices: Choices | None = None,
+    config: str | None = None,
     traces: Iterable[Any] | RoutingTable | None = None,
     keep_going: bool = False,
     **named: Any,
@@ -68,6 +70,8 @@ def compile(
         arguments)`` or an exported program; or an ONNX model or file.
     machine : a machine, its name or its file.
     choices : the options of the design.
+    config : name of a configuration of :data:`stepsim.design.CONFIGS`, whose choices hold instead,
+        and whose cache a model in decoding has.
     traces : of a model with experts, the routings over which FIFOs are sized; see
         :func:`stepsim.design.size_over_traces`. Its kernels are not measured alone.
     keep_going : turn unknown operators of an imported model into opaque kernels.
@@ -82,8 +86,13 @@ def compile(
     """
     target = machine_of(machine)
     keep_going = flag("compile: keep_going", keep_going)
-    asked, sizes = _choices_of(choices, named)
+    published = None if config is None else config_of(config, target)
+    if published is not None and choices is not None:
+        raise ArgError("compile: config and choices both state all options; give one of them")
+    asked, sizes = _choices_of(choices if published is None else published.choices, named)
     source = source_of(model, target, sizes, keep_going=keep_going, choices=fields_of(Choices))
+    if published is not None:
+        source = configured(source, published, target)
     graph = source.graph
     routed = any(op.kind in ROUTED for op in graph.ops)
     if routed and traces is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from stepsim.design.choices import Choices, Order
+from stepsim.design.choices import Choices, Order, OrderChoice
 from stepsim.design.dataflow.graph import DataflowGraph
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.passes.pipeline import Pass, designed
@@ -34,14 +34,14 @@ class Ordered:
 
     Attributes
     ----------
-    order : that the loops have.
+    order : that the loops have, unless the design is streamed.
     tried : cycles with unbounded FIFOs, of each order where the fastest was to be found; None where
         the run was ended since another order is faster. Impossible orders are left out.
     """
 
     design: DataflowGraph
     passes: tuple[Pass, ...]
-    order: Order
+    order: OrderChoice
     tried: Mapping[Order, int | None]
 
 
@@ -52,7 +52,7 @@ def in_order(graph: OperatorGraph, choices: Choices, machine: Machine) -> Ordere
     ------
     CompileError : a pass rejects its options; for the fastest order, with every order.
     """
-    if choices.order != "fastest":
+    if choices.order != "fastest" or choices.streamed is not None:
         return Ordered(*designed(graph, choices), choices.order, {})
     cycles: dict[Order, int | None] = {}
     best: Ordered | None = None
@@ -80,6 +80,7 @@ def in_order(graph: OperatorGraph, choices: Choices, machine: Machine) -> Ordere
 
 def _better(found: int, made: Ordered, fewest: int | None, best: Ordered) -> bool:
     """Clearly faster than the best so far, or as fast as it with less memory."""
+    assert best.order != "fastest"
     known = best.tried[best.order]
     if fewest is None or known is None or found * (1 + ALIKE) < known:
         return True

@@ -9,32 +9,27 @@ clock, layers and requests are combined correctly, and says little about the pap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Final
 
 import numpy as np
 
-from stepsim.design import RequestTimes, model_shape, request_times
+from stepsim.design import CONFIGS, RequestTimes, model_shape, request_times
 from stepsim.reproduce.streamtensor.block_design import BlockDesign, LaneSplit
 from stepsim.reproduce.streamtensor.published_gpt2 import SYSTEM, published_gpt2
 
-MODEL: Final = "gpt2-medium"
+PUBLISHED: Final = CONFIGS["published"]
+
+MODEL: Final = PUBLISHED.model
 
 CALIBRATION_ROW: Final = (64, 64)
 """The only row of the tables that is used for fitting."""
 
-LONGEST: Final = 512
+LONGEST: Final = PUBLISHED.context + 1
 """Capacity of the cache in tokens: the longest request of the tables. Loops of decoding have this
 size for any request, so a token always takes the same time."""
-
-NETWORK_LANES: Final = 512
-"""Multipliers of each product of the feed-forward network in the unfitted design: 4096 x
-1024 products in the 8.29k cycles that a token of a prompt adds to a block (section 6.3)."""
-
-MULTIPLIERS: Final = 9_024
-"""DSP slices of the device (AMD DS978), each one product of 4 by 8 bits in a cycle."""
 
 _NETWORK = (256, 512, 1024)
 _PROJECTIONS = (128, 256, 512, 1024, 2048)
@@ -59,9 +54,10 @@ class WeightBounds:
     token_ms: float
 
 
-def uncalibrated(rows: int = 8) -> BlockDesign:
-    """The unfitted design: 512 multipliers for the network, the device's others by the heap."""
-    return BlockDesign(MODEL, (NETWORK_LANES, MULTIPLIERS), rows=rows, heads="outside")
+def uncalibrated(rows: int | None = None) -> BlockDesign:
+    """The design of ``--config published``, which is not fitted; other ``rows`` of a tile."""
+    choices = PUBLISHED.choices
+    return BlockDesign(MODEL, choices if rows is None else replace(choices, rows=rows))
 
 
 def weight_bounds(design: BlockDesign) -> WeightBounds:
@@ -128,7 +124,7 @@ class Calibrated:
 
 
 @cache
-def calibrated(rows: int = 8) -> Calibrated:
+def calibrated(rows: int | None = None) -> Calibrated:
     """The split of multipliers with the time to the first token closest to that of the row.
 
     Only splits whose output tokens take no longer than the row's are considered; the rest of the
@@ -136,20 +132,19 @@ def calibrated(rows: int = 8) -> Calibrated:
 
     Parameters
     ----------
-    rows : tokens of a tile; not fitted.
+    rows : tokens of a tile, None is those of :func:`uncalibrated`; not fitted.
     """
+    free = replace(uncalibrated(rows).choices, network_lanes=None)
     prompt, output = CALIBRATION_ROW
     known = published_gpt2()[CALIBRATION_ROW][SYSTEM].times
     decode_ms = output / known.tokens_per_second * 1e3
     splits = [LaneSplit(*three) for three in product(_NETWORK, _PROJECTIONS, _ATTENTION)]
     errors = {
-        split: prefill_ms(BlockDesign(MODEL, split, rows=rows, heads="outside"), prompt)
-        / known.ttft_ms
-        - 1
+        split: prefill_ms(BlockDesign(MODEL, free, split), prompt) / known.ttft_ms - 1
         for split in splits
     }
     for split in sorted(splits, key=lambda one: abs(errors[one])):
-        design = BlockDesign(MODEL, split, rows=rows, heads="outside")
+        design = BlockDesign(MODEL, free, split)
         overhead = decode_ms - output * token_ms(design)
         if overhead >= 0:
             return Calibrated(design, split, overhead, errors[split], len(splits))

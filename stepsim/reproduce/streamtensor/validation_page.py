@@ -25,8 +25,7 @@ from stepsim.reproduce.streamtensor.codo_decode import (
 from stepsim.reproduce.streamtensor.gpt2 import (
     CALIBRATION_ROW,
     LONGEST,
-    MULTIPLIERS,
-    NETWORK_LANES,
+    PUBLISHED,
     calibrated,
     prefill_ms,
     prefill_slope,
@@ -226,8 +225,9 @@ def _gpt2() -> list[str]:
     return [
         "## GPT-2 medium on the U55C", "",
         *_table(("", "figure", "ours", "target"), levels),
-        f"The design that is not fitted has {NETWORK_LANES} multipliers for each product of the "
-        f"feed-forward network; a heap gives the others theirs, {MULTIPLIERS:,} in all, the DSP "
+        f"The design that is not fitted, that of `--config {PUBLISHED.name}`, has "
+        f"{PUBLISHED.choices.network_lanes} multipliers for each product of the feed-forward "
+        f"network; a heap gives the others theirs, {PUBLISHED.choices.unroll:,} in all, the DSP "
         "slices of the device. Its slope is the linear term of a parabola through four prompts, as "
         "for the published rows.", "",
         "**What is calibrated, and with which data.** With the row 64:64 alone: three numbers of "

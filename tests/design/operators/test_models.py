@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stepsim.design import MODELS, OperatorGraph, block, fold_unit_dims, whole_model
-from stepsim.errors import CompileError
+from stepsim.errors import CompileError, StepSimError
 
 PHASES = ("prefill", "decode")
 SMALL = {
@@ -311,15 +311,21 @@ def test_weights_of_layers_lie_one_behind_the_other() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("gpt2-mediun",), "there is no model 'gpt2-mediun'; did you mean 'gpt2-medium'?"),
-        (("gpt2-medium", "training"), "phase is 'training'; use 'prefill' or 'decode'"),
-        (("gpt2-medium", "prefill", 0), "tokens is 0; use an int from 1"),
-        (("gpt2-medium", "decode", 1, 0), "context is 0; use an int from 1"),
+        (("gpt2-mediun",), "unknown model 'gpt2-mediun'; did you mean 'gpt2-medium'?"),
+        (("gpt2-medium", "training"), "phase must be 'prefill', 'decode' or None, found"),
+        (
+            ("gpt2-medium", "prefill", 0),
+            "tokens: expected a whole number from 1 to 2147483648, found 0",
+        ),
+        (
+            ("gpt2-medium", "decode", 1, 0),
+            "context: expected a whole number from 1 to 2147483648, found 0",
+        ),
         (("gpt2-medium", "prefill", 4, 8), "prefill starts at an empty cache, found context 8"),
     ],
 )
 def test_sizes_that_no_block_has_are_refused(arguments: Any, message: str) -> None:
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(StepSimError) as caught:
         block(*arguments)
     assert message in str(caught.value)
 

@@ -29,7 +29,7 @@ def test_sizes_are_arguments_of_a_function(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(FILE)
     machine = load_machine("u55c")
     for name in ("layer", "any_size"):
-        graph = find_model(f"{tmp_path}/own.py:{name}", machine, {"batch": 2, "hidden": 16})
+        graph = find_model(f"{tmp_path}/own.py:{name}", machine, {"batch": 2, "hidden": 16}).graph
         assert graph.tensors["x"].shape == (2, 16)
     with pytest.raises(CompileError) as caught:
         find_model(f"{tmp_path}/own.py:layer", machine, {"tokens": 64})

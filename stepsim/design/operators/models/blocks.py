@@ -99,7 +99,7 @@ def _sized(
     first = {"phase": phase, "tokens": tokens, "context": context}
     given = {name: value for name, value in first.items() if value is not None}
     made = sizes_of(where, {**given, **sizes})
-    shape = model_shape(model, made.layer)
+    shape = model_shape(model, made.attention_layer)
     routed = [name for name in OF_EXPERTS if getattr(made, name) is not None]
     if routed and not shape.experts:
         listed = ", ".join(routed)
@@ -111,7 +111,7 @@ def graph_of_sizes(
     model: str | Model | ModelShape, sizes: Mapping[str, Any], **types: Any
 ) -> OperatorGraph:
     """:func:`block` or :func:`moe_block`, as the model has experts or not."""
-    make = moe_block if model_shape(model, sizes.get("layer")).experts else block
+    make = moe_block if model_shape(model, sizes.get("attention_layer")).experts else block
     return make(model, **types, **sizes)
 
 

@@ -69,7 +69,8 @@ def shape_of(model: Model, layer: int | None = None) -> ModelShape:
         raise CompileError(f"compile: no block can be built of model {model.where}: {why}")
     if layer is not None and (model.windows is None or model.windows.layers is None):
         raise CompileError(
-            f"compile: layer is {layer}, but all layers of {model.name} are alike; leave layer out"
+            f"compile: attention_layer is {layer}, but all layers of {model.name} are alike; "
+            "leave it out"
         )
     heads, layers = model.heads, model.layers or 1
     assert isinstance(heads, GroupedHeads)  # as _unlike found

@@ -44,7 +44,7 @@ class BlockSizes:
 
     context: Annotated[int | None, _of_run("rows of the KV cache in decode", "64")] = None
     batch: Annotated[int, Param("requests of the batch", most=_MOST)] = 1
-    layer: Annotated[
+    attention_layer: Annotated[
         int | None,
         Param("layer of the model, where windows differ", least=0, otherwise="0, the first"),
     ] = None

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import stepsim.workloads
+from stepsim.design.configs import Config
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.models.blocks import RepeatedBlock, graph_of_sizes
 from stepsim.design.operators.models.shapes import ModelShape
-from stepsim.design.operators.models.sizes import sizes_of
+from stepsim.design.operators.models.sizes import OF_SHAPE, sizes_of
 from stepsim.errors import CompileError, did_you_mean
 from stepsim.machine import Machine
 from stepsim.typed import typed
@@ -108,12 +109,12 @@ def _named(
             f"{own['weight_dtype']}"
         )
     windows = model.windows
-    differ = windows is not None and windows.layers is not None and made.layer is None
+    differ = windows is not None and windows.layers is not None and made.attention_layer is None
     if windows is not None and differ and made.rows + made.cached > windows.tokens:
         seen = f"the last {windows.tokens:,} tokens" if model.window(0) else "all tokens"
         notes.append(
             f"{model.name}: windows differ by layer; all layers are taken to be as layer 0, which "
-            f"attends to {seen}; choose another with layer"
+            f"attends to {seen}; choose another with attention_layer"
         )
     if model.experts is not None and model.dense is not None and model.dense.layers:
         notes.append(
@@ -121,6 +122,32 @@ def _named(
             "to have experts"
         )
     return Source(graph, tuple(notes), named=(model, sizes))
+
+
+def configured(source: Source, config: Config, machine: Machine) -> Source:
+    """The model of a configuration, with its cache in decoding.
+
+    Raises
+    ------
+    CompileError : it is another model, a part of one, or has another cache.
+    """
+    name = source.graph.attributes.get("model")
+    if source.named is None or name != config.model:
+        raise CompileError(
+            f"compile: config {config.name} is of model {config.model}, found "
+            f"{source.graph.name if name is None else name}; leave config out, or give its choices "
+            "one by one in Python"
+        )
+    model, given = source.named
+    smaller = [size for size in OF_SHAPE if size in given]
+    if smaller:
+        raise CompileError(
+            f"compile: config {config.name} is of the whole model; leave {', '.join(smaller)} out"
+        )
+    sizes = sizes_of("compile", dict(given))
+    if sizes.phase != "decode" or sizes.context is not None:
+        return source
+    return source_of(model, machine, {**given, "context": config.context})
 
 
 def element_types(machine: Machine) -> dict[str, Any]:
