@@ -62,6 +62,7 @@ from stepsim.design.passes.memory.placement import (
 )
 from stepsim.design.passes.memory.single_buffers import single_buffers as single_buffers
 from stepsim.design.passes.pipeline import designed as designed
+from stepsim.design.plan.checking import Checked as Checked
 from stepsim.design.plan.compiled import Compiled as Compiled
 from stepsim.design.plan.model_times import (
     RequestTimes as RequestTimes,

@@ -188,6 +188,13 @@ class Choices(SearchedChoices):
     """With 160 runs the FIFOs of TinyLlama's prefill take 29.9 MB, with 300 runs 1.0 MB; those of
     GPT-2 medium take the same with both."""
 
+    effort: Annotated[
+        int,
+        Param("engine steps of the runs that shrink FIFOs and of further designs, in all", least=0),
+    ] = 500_000_000
+    """Half a minute of processor time on the machines on which stepsim is measured. What is not
+    searched is in ``plan.choices["unsearched"]``."""
+
     predict: Annotated[
         bool, Param("report the cycles predicted by the model of stepping kernels")
     ] = True
@@ -228,7 +235,7 @@ class Choices(SearchedChoices):
 
         The key is the name that a choice had when the format was defined.
         """
-        without = {"runs", "predict", "placed", "fit"}
+        without = {"runs", "effort", "predict", "placed", "fit"}
         without |= {"sizing", "shrink"} if experts else {"guard"}
         without |= set() if self.streamed is None else {"order"}
         return {

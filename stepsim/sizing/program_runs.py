@@ -23,7 +23,7 @@ from stepsim.simulation import (
     run_image,
 )
 from stepsim.sizing.judge import STUCK, Depths, Judge, Verdict
-from stepsim.sizing.recorded import Stamps, delayed_depths, peak_depths, stamps_of
+from stepsim.sizing.recorded import Stamps, delayed_depths, slots_needed, stamps_of, times_of
 from stepsim.sizing.search import Found, Problem, solved
 
 if TYPE_CHECKING:
@@ -52,10 +52,13 @@ class ProgramRuns:
     keep : FIFOs whose tokens runs keep, for ``checks``.
     checks : further checks of a run that is ok, by run.
     limits : of every run.
+    timetables : the unbounded runs keep the tokens of all FIFOs, which :meth:`planned` needs;
+        otherwise those of the sized FIFOs, if the sizes of tokens are stated, in less memory.
     cycles : of the unbounded runs.
     token_bytes : size of a token of every FIFO, at least 1.
     peaks : depths of the sized FIFOs that reproduce the unbounded runs exactly.
     most : depths that are as good as unbounded.
+    steps : of the engine in the unbounded runs together.
 
     Raises
     ------
@@ -72,28 +75,35 @@ class ProgramRuns:
     checks: Sequence[Callable[[Execution], StepSimError | None] | None]
     keep: frozenset[int] = frozenset()
     limits: Limits = field(default_factory=Limits)
+    timetables: bool = True
     cycles: tuple[int, ...] = field(init=False)
     token_bytes: NDArray[np.int64] = field(init=False)
     peaks: Depths = field(init=False)
     most: Depths = field(init=False)
+    steps: int = field(init=False)
     _stamps: list[Stamps] = field(init=False)
     _budget: int = field(init=False)
 
     def __post_init__(self) -> None:
-        made = [self._unbounded(number) for number in range(len(self.images))]
-        self._stamps = [stamps_of(run) for run in made]
-        self.cycles = tuple(run.totals.cycles for run in made)
         sizes = self.bounds
-        if not (sizes > 0).all():
+        stated = bool((sizes > 0).all())
+        some = stated and not self.timetables
+        keep = {*self.sized.tolist(), *self.keep} if some else True
+        made = [self._unbounded(number, keep) for number in range(len(self.images))]
+        self._stamps = [] if some else [stamps_of(run) for run in made]
+        self.cycles = tuple(run.totals.cycles for run in made)
+        if not stated:
             largest = np.max([largest_tokens(run) for run in made], 0)
             sizes = np.where(sizes > 0, sizes, largest)
         self.token_bytes = np.maximum(sizes, 1)
-        peaks = np.max([peak_depths(stamps) for stamps in self._stamps], 0)
-        sent = [[len(times) for times in stamps.sent] for stamps in self._stamps]
-        self.peaks = peaks[self.sized]
-        self.most = np.maximum(np.max(sent, 0), peaks)[self.sized]
-        steps = sum(run.totals.engine_steps for run in made)
-        self._budget = int(np.clip(_EFFORT / (steps + 1000), _FEWEST, _MOST))
+        numbers = self.sized.tolist()
+        every = [[times_of(run, fifo) for fifo in numbers] for run in made]
+        peaks = [[slots_needed(sent, freed) for sent, _, freed in run] for run in every]
+        sent = [[len(times) for times, _, _ in run] for run in every]
+        self.peaks = np.max(np.array(peaks, np.int64), 0)
+        self.most = np.maximum(np.max(np.array(sent, np.int64), 0), self.peaks)
+        self.steps = sum(run.totals.engine_steps for run in made)
+        self._budget = int(np.clip(_EFFORT / (self.steps + 1000), _FEWEST, _MOST))
 
     def targets(self, slowdown: float) -> list[int]:
         """Cycles that the runs may take: ``1 + slowdown`` times those of the unbounded ones."""
@@ -112,7 +122,8 @@ class ProgramRuns:
         )
 
     def planned(self, slowdown: float) -> Depths:
-        """The depths that the timetables of all runs require."""
+        """The depths that the timetables of all runs require, where those were kept."""
+        assert self._stamps or not self.images, "made without timetables"
         fixed = self.images[0].channels["cap"].copy()
         fixed[self.sized] = 0
         planned = [
@@ -190,10 +201,10 @@ class ProgramRuns:
         image, check = self.images[number], self.checks[number]
         return run_depths(image, rows, limits=limits, keep=self.keep, check=check)
 
-    def _unbounded(self, number: int) -> ImageRun:
-        """One run with unbounded FIFOs that kept all tokens."""
+    def _unbounded(self, number: int, keep: bool | set[int]) -> ImageRun:
+        """One run with unbounded FIFOs that kept the tokens of some FIFOs, or of all."""
         image, check = self.images[number], self.checks[number]
-        done = run_image(image, self.timing, limits=self.limits, keep=True, check=check)
+        done = run_image(image, self.timing, limits=self.limits, keep=keep, check=check)
         if done.totals.status == "limit":
             raise EvaluationError(
                 f"program '{self.name}': cannot decide which depths are enough: with all sized "

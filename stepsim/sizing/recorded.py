@@ -8,7 +8,9 @@ stream depends on. The depths that the new times require follow token by token.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +29,7 @@ _Times = NDArray[np.float64]
 _NONE: _Times = np.zeros(0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stamps:
     """When the tokens of a run were sent, seen and freed, FIFO by FIFO; times in cycles.
 
@@ -36,9 +38,6 @@ class Stamps:
     sent : when a token took its slot, at the latest, by FIFO.
     seen : from when its consumer could take it.
     freed : when its slot was free again; only of tokens that were taken, the first of those sent.
-    started : when its consumer started to work on it, at the latest; of the same tokens.
-    produced, consumed : how much of all its work the producer or consumer had done when the token
-        was sent or taken, from 0 to 1.
     producers, consumers : unit of every FIFO.
     ends : final clock of every unit.
     memory : whether a unit is an off-chip operator.
@@ -47,37 +46,52 @@ class Stamps:
     sent: tuple[NDArray[np.int64], ...]
     seen: tuple[NDArray[np.int64], ...]
     freed: tuple[NDArray[np.int64], ...]
-    started: tuple[NDArray[np.int64], ...]
-    produced: tuple[_Times, ...]
-    consumed: tuple[_Times, ...]
     producers: NDArray[np.int64]
     consumers: NDArray[np.int64]
     ends: NDArray[np.int64]
     memory: NDArray[np.bool_]
 
+    @property
+    def started(self) -> Sequence[NDArray[np.int64]]:
+        """When its consumer started to work on a token, at the latest; of those in ``freed``."""
+        return self._work[0]
+
+    @property
+    def produced(self) -> Sequence[_Times]:
+        """How much of all its work the producer had done when a token was sent, from 0 to 1."""
+        return self._work[1]
+
+    @property
+    def consumed(self) -> Sequence[_Times]:
+        """How much of all its work the consumer had done when a token was taken, from 0 to 1."""
+        return self._work[2]
+
+    @cached_property
+    def _work(self) -> tuple[list[NDArray[np.int64]], list[_Times], list[_Times]]:
+        # Sorts all tokens of every unit, which peaks alone do not need.
+        return _work(self)
+
+
+def times_of(run: ImageRun, fifo: int) -> tuple[NDArray[np.int64], ...]:
+    """When the tokens of a FIFO were sent, seen and freed, as in `Stamps`; the run kept them."""
+    tokens = run.tokens(fifo)
+    stamps = tokens["stamp"].astype(np.int64)
+    # A token with a later stamp than the next one has been sent before both.
+    sent = np.minimum.accumulate((stamps - 1)[::-1])[::-1]
+    removed = int(run.execution.channels[fifo]["removed"])
+    return sent, stamps, tokens["rel"][:removed].astype(np.int64)
+
 
 def stamps_of(run: ImageRun) -> Stamps:
     """The stamps of a run that kept the tokens of all FIFOs."""
     units, channels = run.execution.units, run.execution.channels
-    sent, seen, freed = [], [], []
-    for fifo in range(len(channels)):
-        tokens = run.tokens(fifo)
-        stamps = tokens["stamp"].astype(np.int64)
-        # A token with a later stamp than the next one has been sent before both.
-        sent.append(np.minimum.accumulate((stamps - 1)[::-1])[::-1])
-        seen.append(stamps)
-        freed.append(tokens["rel"][: int(channels["removed"][fifo])].astype(np.int64))
+    every = [times_of(run, fifo) for fifo in range(len(channels))]
+    sent, seen, freed = ([times[which] for times in every] for which in range(3))
     producers, consumers = (channels[end].astype(np.int64) for end in ("producer", "consumer"))
-    started, produced, consumed = _work(
-        len(units), sent, seen, freed, producers.tolist(), consumers.tolist()
-    )
     return Stamps(
         tuple(sent),
         tuple(seen),
         tuple(freed),
-        tuple(started),
-        tuple(produced),
-        tuple(consumed),
         producers,
         consumers,
         units["clk"].astype(np.int64),
@@ -85,23 +99,18 @@ def stamps_of(run: ImageRun) -> Stamps:
     )
 
 
-def _work(
-    units: int,
-    sent: list[NDArray[np.int64]],
-    seen: list[NDArray[np.int64]],
-    freed: list[NDArray[np.int64]],
-    producers: list[int],
-    consumers: list[int],
-) -> tuple[list[NDArray[np.int64]], list[_Times], list[_Times]]:
+def _work(stamps: Stamps) -> tuple[list[NDArray[np.int64]], list[_Times], list[_Times]]:
     """When consumers started on their tokens, and the progress of units at each of their tokens.
 
     A unit works on a token before it takes it. It started when all tokens that it took at the same
     time were visible and its earlier work was done. Its progress is the tokens it has taken; for a
     source, the tokens it has sent.
     """
-    inputs: list[list[int]] = [[] for _ in range(units)]
-    outputs: list[list[int]] = [[] for _ in range(units)]
-    for fifo, (producer, consumer) in enumerate(zip(producers, consumers, strict=True)):
+    sent, seen, freed = stamps.sent, stamps.seen, stamps.freed
+    inputs: list[list[int]] = [[] for _ in stamps.ends]
+    outputs: list[list[int]] = [[] for _ in stamps.ends]
+    ends = zip(stamps.producers.tolist(), stamps.consumers.tolist(), strict=True)
+    for fifo, (producer, consumer) in enumerate(ends):
         outputs[producer].append(fifo)
         inputs[consumer].append(fifo)
     taken = [times - 1 for times in freed]

@@ -60,13 +60,15 @@ class Found:
     depths : tokens, in the order of the FIFOs.
     cycles : of the runs with them.
     before, simulations : runs made until depths were enough, and in all.
-    proved : no smaller depths are enough, given that deeper FIFOs never make a run slower."""
+    proved : no smaller depths are enough, given that deeper FIFOs never make a run slower.
+    complete : the search ended by itself and not at its largest number of runs."""
 
     depths: Depths
     cycles: tuple[int, ...]
     before: int
     simulations: int
     proved: bool
+    complete: bool = True
 
 
 _REPAIRS = 3
@@ -100,10 +102,12 @@ def solved(
     if not trials.enough(depths):
         return None
     trials.allow(before + budget)
+    complete = False
     with suppress(SearchEnded):
         search.make_least(depths)
+        complete = True
     cycles = trials.trial(search.best).cycles
-    return Found(search.best, cycles, before, trials.simulations, search.proved)
+    return Found(search.best, cycles, before, trials.simulations, search.proved, complete)
 
 
 _SINGLY = 64

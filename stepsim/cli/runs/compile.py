@@ -30,7 +30,7 @@ _SIZES = fields_of(stepsim.design.ModelSizes)
 _CHOICES = {
     name: field
     for name, field in fields_of(stepsim.design.Choices).items()
-    if name in fields_of(stepsim.design.SearchedChoices) or name == "fit"
+    if name in fields_of(stepsim.design.SearchedChoices) or name in ("fit", "effort")
 }
 """Choices with an option; the others are arguments of ``stepsim.compile``."""
 
@@ -72,7 +72,8 @@ _PANELS = {
     ),
     "Advanced": (
         "unrolling", "budget", "reuse_bytes", "packed", "folded", "shrink", "hidden", "inner",
-        "heads", "kv_heads", "head_dim", "experts", "active", "keep_going", "passes", "fifo_table",
+        "heads", "kv_heads", "head_dim", "experts", "active", "effort", "seed", "keep_going",
+        "passes", "fifo_table",
     ),
 }  # fmt: skip
 """Options by panel, in the order of the help."""

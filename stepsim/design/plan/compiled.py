@@ -8,7 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepsim.design.choices import Choices
+from stepsim.design.operators.models.sources import Source
 from stepsim.design.passes.pipeline import Pass
+from stepsim.design.plan.checking import TOLERANCE, Checked, checked
 from stepsim.design.plan.model_times import model_milliseconds
 from stepsim.design.plan.plan import Plan
 from stepsim.design.programs.group_program import GroupProgram
@@ -26,11 +29,21 @@ class Compiled:
     ----------
     plan : all decisions, and the simulated cycles.
     passes : the steps in order, each with the graph before and after it.
+    source, choices : what was compiled, with which options; None of a plan that was read from a
+        file.
     """
 
-    def __init__(self, plan: Plan, passes: tuple[Pass, ...] = ()) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        passes: tuple[Pass, ...] = (),
+        source: Source | None = None,
+        choices: Choices | None = None,
+    ) -> None:
         self.plan = plan
         self.passes = passes
+        self.source = source
+        self.choices = choices
 
     @cached_property
     def programs(self) -> tuple[GroupProgram, ...]:
@@ -67,6 +80,26 @@ class Compiled:
         """Time of the plan by the clock of its machine; None if the machine states no clock."""
         cycles = self.plan.simulated
         return None if cycles is None else self.plan.machine.milliseconds(cycles)
+
+    @typed
+    def check(self, *, seed: int = 0, tolerance: float = TOLERANCE) -> Checked:
+        """Compare the values that the programs compute with those of the model.
+
+        Inputs, and weights that the model does not have, are drawn with the seed. The values of
+        all tensors that groups store are compared with those of the operator graph, and results
+        with PyTorch's where the model is one of PyTorch. Where the design is too large, a smaller
+        copy of a named model is checked in its place.
+
+        Parameters
+        ----------
+        tolerance : largest error, as a share of the largest value of a tensor.
+
+        Raises
+        ------
+        ArgError : the seed is below 0, or the tolerance not between 0 and 1.
+        CompileError : the design is too large and has no smaller copy, or an opaque operator.
+        """
+        return checked(self.plan, self.source, self.choices, seed=seed, tolerance=tolerance)
 
     def passes_text(self) -> str:
         """The graph before the first pass, and after every one that changed it."""

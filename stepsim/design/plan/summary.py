@@ -134,6 +134,9 @@ def times_text(plan: Plan) -> list[str]:
             if plan.infeasible
             else "fits: budget {budget:,}, tile {tile}, unroll {unroll}".format(**plan.choices)
         )
+    lines += [
+        f"not searched: {one}; give a larger effort" for one in plan.choices.get("unsearched", ())
+    ]
     routings = [one for one in plan.groups if one.routings]
     if routings:
         count = max(one.routings for one in routings)

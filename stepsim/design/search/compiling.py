@@ -20,8 +20,9 @@ from stepsim.design.plan.compiled import Compiled
 from stepsim.design.plan.plan import GroupPlan, Plan, operators_digest
 from stepsim.design.programs.group_program import GroupProgram, fifos_of
 from stepsim.design.programs.program import programs_of
+from stepsim.design.search.effort import Effort
 from stepsim.design.search.fifo_planning import fifo_plan, with_depths
-from stepsim.design.search.fitting import MOST_TRIALS, WAYS, excess_of, smaller
+from stepsim.design.search.fitting import Design, excess_of, fitted
 from stepsim.design.search.group_sizing import GroupSizing
 from stepsim.design.search.ordering import in_order
 from stepsim.design.search.profiling import profile
@@ -48,6 +49,7 @@ def compile(
     config: str | None = None,
     traces: Iterable[Any] | RoutingTable | None = None,
     keep_going: bool = False,
+    progress: Callable[[str], None] | None = None,
     **named: Any,
 ) -> Compiled:
     """Compile a model for a machine: kernels, groups, loads and stores, FIFOs, all simulated.
@@ -75,6 +77,7 @@ def compile(
     traces : of a model with experts, the routings over which FIFOs are sized; see
         :func:`stepsim.design.size_over_traces`. Its kernels are not measured alone.
     keep_going : turn unknown operators of an imported model into opaque kernels.
+    progress : is told of every step, in words.
     named : fields of :class:`stepsim.design.Choices`, such as ``tile=32``, which replace those of
         ``choices``; and sizes of a named model: phase, tokens, context, batch, hidden, ...
 
@@ -111,13 +114,22 @@ def compile(
     )
     given = None if traces is None else traces_of(traces)
 
-    def made_of(choices: Choices) -> Compiled:
-        return _compiled(graph, target, choices, given)
+    effort = Effort(asked.effort)
 
-    made = made_of(first)
-    if made.plan.infeasible is None or not first.fit or routed:
-        return made
-    return _fitted(made, first, made_of)
+    def made_of(choices: Choices, number: int) -> Design:
+        def report(text: str) -> None:
+            if progress is not None:
+                progress(f"design {number}: {text}")
+
+        return _compiled(graph, target, choices, given, effort, report)
+
+    made = made_of(first, 1)
+    if made.plan.infeasible is not None and first.fit and not routed:
+        made = fitted(made, first, made_of, effort)
+    plan = made.plan
+    if effort.unsearched:
+        plan = replace(plan, choices={**plan.choices, "unsearched": list(effort.unsearched)})
+    return Compiled(plan, made.passes, source, made.choices)
 
 
 def _choices_of(choices: Any, named: Mapping[str, Any]) -> tuple[Choices, dict[str, Any]]:
@@ -137,7 +149,7 @@ def _choices_of(choices: Any, named: Mapping[str, Any]) -> tuple[Choices, dict[s
     return replace(choices or Choices(), **own), sizes
 
 
-_OF_EXPERTS, _OF_OTHERS = ("guard",), ("sizing", "shrink", "runs", "predict", "fit")
+_OF_EXPERTS, _OF_OTHERS = ("guard",), ("sizing", "shrink", "runs", "effort", "predict", "fit")
 """Choices that have an effect only with experts, and only without them."""
 
 
@@ -152,70 +164,45 @@ def _refuse_idle(choices: Choices, model: str, *, routed: bool) -> None:
             )
 
 
-def _fitted(best: Compiled, asked: Choices, made_of: Callable[[Choices], Compiled]) -> Compiled:
-    """A smaller design in place of one that does not fit, or else the one that needs least."""
-    tried = [_trial(asked, best.plan)]
-    ways = list(WAYS)
-    while ways and len(tried) < MOST_TRIALS:
-        choices = smaller(ways[0], asked, best.plan.graph)
-        try:
-            made = None if choices is None else made_of(choices)
-        except CompileError as error:  # Such as too few multipliers for the kernels.
-            tried.append(f"{_told(choices)}: {error}")
-            made = None
-        if made is None or choices is None:
-            ways.pop(0)
-            continue
-        if made.plan.infeasible is None:
-            best = made
-            break
-        tried.append(_trial(choices, made.plan))
-        if _needed(made.plan) < _needed(best.plan):
-            best, asked = made, choices
-        else:
-            ways.pop(0)
-    return Compiled(
-        replace(best.plan, choices={**best.plan.choices, "tried": tried}), best.passes
-    )  # fmt: skip
-
-
-def _trial(choices: Choices, plan: Plan) -> str:
-    """A design that did not fit, by the group that needs most."""
-    unfit = [one for one in plan.groups if one.infeasible]
-    worst = max(unfit, key=lambda one: one.memory_bytes or 0)
-    return f"{_told(choices)}: {worst.infeasible}"
-
-
-def _told(choices: Choices | None) -> str:
-    assert choices is not None
-    return f"budget {choices.budget:,}, tile {choices.tile}, unroll {choices.unroll}"
-
-
-def _needed(plan: Plan) -> int:
-    """Bytes of the group that takes most."""
-    return max(one.memory_bytes or 0 for one in plan.groups)
-
-
 def _compiled(
     graph: OperatorGraph,
     target: Machine,
     choices: Choices,
     traces: Sequence[Trace] | None,
-) -> Compiled:
+    effort: Effort,
+    report: Callable[[str], None],
+) -> Design:
     """One design, whether it fits or not."""
-    ordered = in_order(graph, choices, target)
+    ordered = in_order(graph, choices, target, report)
     design, passes = ordered.design, ordered.passes
+    report("simulating its kernels alone")
     measured = profile(design, target) if traces is None else {}
+    steps = 0
     groups: list[GroupPlan] = []
     streams: dict[str, int] = {}
-    for made in programs_of(design):
+    programs = programs_of(design)
+    for made in programs:
+        title = f"group {len(groups) + 1} of {len(programs)}"
+        report(f"{title}: simulating it with unbounded FIFOs")
         prepared = prepare(made.program, target)
         bindings: Mapping[Any, Any] = {}
         if traces is None:
             plan = fifo_plan(design, made.group, measured, target)
-            found = GroupSizing(made, prepared, plan, choices.max_slowdown).solved(
-                choices.sizing, shrink=choices.shrink, runs=choices.runs
-            )
+            sizing = GroupSizing(
+                made, prepared, plan, choices.max_slowdown,
+                timetables=choices.sizing == "recorded",
+            )  # fmt: skip
+            left = len(programs) - len(groups)
+            runs = effort.runs(choices.runs, sizing.runs.steps, left)
+            report(f"{title}: sizing FIFOs, shrunk by up to {runs if choices.shrink else 0} runs")
+            found = sizing.solved(choices.sizing, shrink=choices.shrink, runs=runs)
+            effort.spend(found.found.simulations, sizing.runs.steps)
+            steps += sizing.runs.steps
+            if runs < choices.runs and choices.shrink and not found.found.complete:
+                effort.leave(
+                    f"FIFOs of group {made.group} are shrunk by {runs} runs, not {choices.runs}: "
+                    "they may be smaller"
+                )
             streams |= found.streams
             group = GroupPlan(
                 made.group, found.depths, found.fifo_bytes,
@@ -223,6 +210,7 @@ def _compiled(
                 found.unbounded, found.found.cycles[0], found.found.simulations,
             )  # fmt: skip
         elif made.routings:
+            report(f"{title}: sizing FIFOs over {len(traces)} routings")
             traced = size_over_traces(
                 made, traces, target, slowdown=choices.max_slowdown, guard=choices.guard
             )
@@ -246,9 +234,10 @@ def _compiled(
         "model_version": str(MODEL_VERSION),
         "model_digest": operators_digest(graph),
     }
+    report("placing its buffers and kernels")
     design, more, groups = _placed(with_depths(design, streams), groups, target, choices.placed)
     made_plan = Plan(design, target, chosen, tuple(groups), measured, made_with)
-    return Compiled(made_plan, (*passes, *more))
+    return Design(made_plan, (*passes, *more), steps, replace(choices, order=ordered.order))
 
 
 def _traced(

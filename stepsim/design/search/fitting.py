@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stepsim.design.choices import Choices
 from stepsim.design.dataflow.graph import DataflowGraph
+from stepsim.design.passes.pipeline import Pass
+from stepsim.design.plan.plan import Plan
 from stepsim.design.programs.group_program import GroupProgram
+from stepsim.design.search.effort import Effort
+from stepsim.errors import CompileError
 from stepsim.simulation import Prepared
 from stepsim.sizing import slot_bytes
 
@@ -20,6 +24,69 @@ MOST_TRIALS = 6
 WAYS = ("budget", "tile", "unroll")
 """What is reduced, in this order: the memory of a group, tiles, multipliers. Each is halved as long
 as that saves memory, which smaller tiles need not do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A plan, the passes that led to it, the engine steps of a run of all its groups, and what it
+    was made of."""
+
+    plan: Plan
+    passes: tuple[Pass, ...]
+    steps: int
+    choices: Choices
+
+
+def fitted(
+    best: Design, asked: Choices, made_of: Callable[[Choices, int], Design], effort: Effort
+) -> Design:
+    """A smaller design in place of one that does not fit, or else the one that needs least.
+
+    Parameters
+    ----------
+    made_of : makes a design of choices; the number of the design is for reports.
+    """
+    tried = [_trial(asked, best.plan)]
+    ways = list(WAYS)
+    while ways and len(tried) < MOST_TRIALS:
+        if not effort.allows(best.steps):
+            effort.leave(f"designs with a smaller {', '.join(ways)} are not tried: they may fit")
+            break
+        choices = smaller(ways[0], asked, best.plan.graph)
+        try:
+            made = None if choices is None else made_of(choices, len(tried) + 1)
+        except CompileError as error:  # Such as too few multipliers for the kernels.
+            tried.append(f"{_told(choices)}: {error}")
+            made = None
+        if made is None or choices is None:
+            ways.pop(0)
+            continue
+        if made.plan.infeasible is None:
+            best = made
+            break
+        tried.append(_trial(choices, made.plan))
+        if _needed(made.plan) < _needed(best.plan):
+            best, asked = made, choices
+        else:
+            ways.pop(0)
+    return replace(best, plan=replace(best.plan, choices={**best.plan.choices, "tried": tried}))
+
+
+def _trial(choices: Choices, plan: Plan) -> str:
+    """A design that did not fit, by the group that needs most."""
+    unfit = [one for one in plan.groups if one.infeasible]
+    worst = max(unfit, key=lambda one: one.memory_bytes or 0)
+    return f"{_told(choices)}: {worst.infeasible}"
+
+
+def _told(choices: Choices | None) -> str:
+    assert choices is not None
+    return f"budget {choices.budget:,}, tile {choices.tile}, unroll {choices.unroll}"
+
+
+def _needed(plan: Plan) -> int:
+    """Bytes of the group that takes most."""
+    return max(one.memory_bytes or 0 for one in plan.groups)
 
 
 def excess_of(

@@ -56,10 +56,20 @@ class GroupSizing:
     names : of the FIFOs that are sized, in the order of the runs.
     inner : depth of all others, by name.
     unbounded : cycles of a run in which all FIFOs are unbounded.
+
+    Parameters
+    ----------
+    timetables : keep what depths by ``recorded`` need.
     """
 
     def __init__(
-        self, made: GroupProgram, prepared: Prepared, plan: FifoPlan, slowdown: float
+        self,
+        made: GroupProgram,
+        prepared: Prepared,
+        plan: FifoPlan,
+        slowdown: float,
+        *,
+        timetables: bool = True,
     ) -> None:
         self.made, self.plan, self.slowdown = made, plan, slowdown
         fifos = prepared.wiring.fifos
@@ -79,6 +89,7 @@ class GroupSizing:
             bounds=np.array(list(self.slots.values()), np.int64),
             checks=[prepared.check({})],
             keep=prepared.keep,
+            timetables=timetables,
         )
 
     def _with_inner(self, prepared: Prepared) -> tuple[int, dict[str, int], Prepared]:

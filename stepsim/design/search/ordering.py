@@ -7,7 +7,7 @@ the phase and the sizes, and a run of a design takes less time than an estimate 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from stepsim.design.choices import Choices, Order, OrderChoice
@@ -45,8 +45,17 @@ class Ordered:
     tried: Mapping[Order, int | None]
 
 
-def in_order(graph: OperatorGraph, choices: Choices, machine: Machine) -> Ordered:
+def in_order(
+    graph: OperatorGraph,
+    choices: Choices,
+    machine: Machine,
+    report: Callable[[str], None] = lambda _: None,
+) -> Ordered:
     """Kernels in groups, in the chosen order or the fastest one.
+
+    Parameters
+    ----------
+    report : is told which order is simulated.
 
     Raises
     ------
@@ -60,6 +69,7 @@ def in_order(graph: OperatorGraph, choices: Choices, machine: Machine) -> Ordere
     refused: CompileError | None = None
     for one in _TRIED:
         cycles[one] = None
+        report(f"simulating the order {one}")
         try:
             made = Ordered(*designed(graph, replace(choices, order=one)), one, cycles)
             found = _cycles(made.design, machine, fewest)
