@@ -10,7 +10,7 @@ from typing import Any
 from stepsim.arguments import shown
 from stepsim.design.choices import Choices
 from stepsim.errors import ArgError, did_you_mean
-from stepsim.machine import Machine
+from stepsim.machine import Machine, load_machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,10 @@ def config_of(name: Any, machine: Machine) -> Config:
             f"compile: there is no config {shown(name)}{near} Known: {', '.join(CONFIGS)}"
         )
     found = CONFIGS[name]
-    if machine.name != found.machine:
+    if machine != load_machine(found.machine):
+        other = "other values of it" if machine.name == found.machine else f"machine {machine.name}"
         raise ArgError(
-            f"compile: config {name} is of machine {found.machine}, found {machine.name}; leave "
-            "one of them out"
+            f"compile: config {name} is of machine {found.machine}, found {other}; leave config "
+            "out, or give its choices one by one in Python"
         )
     return found

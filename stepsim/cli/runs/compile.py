@@ -19,6 +19,7 @@ from stepsim.cli.options import Json
 from stepsim.cli.panels import in_panels
 from stepsim.cli.runs.parameters import given_of, options_of
 from stepsim.cli.signature import takes
+from stepsim.errors import ArgError
 from stepsim.workloads import fields_of
 
 if TYPE_CHECKING:
@@ -62,13 +63,13 @@ class TargetOptions:
 
 
 _PANELS = {
-    "Output": ("out", "json", "help"),
+    "Output": ("out", "json", "check", "help"),
     "Workload": (
         "phase", "tokens", "context", "batch", "attention_layer", "max_rows", "routing", "routings",
     ),
     "Machine": ("machine", "overrides"),
     "Design choices": (
-        "tile", "unroll", "order", "fusion", "vectors", "sizing", "max_slowdown", "fit",
+        "config", "tile", "unroll", "order", "fusion", "vectors", "sizing", "max_slowdown", "fit",
     ),
     "Advanced": (
         "unrolling", "budget", "reuse_bytes", "packed", "folded", "shrink", "hidden", "inner",
@@ -104,6 +105,26 @@ def compile_model(
         bool,
         typer.Option("--passes", metavar="", help="Print the graph before and after every pass."),
     ] = False,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(stepsim.design.CONFIGS),
+            help="Take the options of a published design, and print its times beside the "
+            "published ones.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            metavar="",
+            help="Compare the values that the design computes with those of the model.",
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Seed of the inputs that --check draws. (default: 0)"),
+    ] = None,
     fifo_table: Annotated[
         bool,
         typer.Option(
@@ -121,7 +142,9 @@ def compile_model(
     json: Json = False,
 ) -> None:
     """Compile a model to kernels, groups and sized FIFOs for a machine, and simulate it."""
-    choices = stepsim.design.Choices(**given_of(_CHOICES, chosen))
+    named = given_of(_CHOICES, chosen)
+    if seed is not None and not check:
+        raise ArgError("--seed: has an effect with --check alone; give both or none")
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = stepsim.machine.load_machine(
@@ -132,7 +155,7 @@ def compile_model(
         graph = source.graph
         for text in source.notes:
             note(text)
-        most = choices.tile
+        most = named.get("tile", _tile_of(config))
         for size, step in stepsim.design.thin_tiles(graph, most).items():
             note(
                 f"dims of {size:,} have tiles of {step}, their largest divisor up to {most}: "
@@ -144,27 +167,43 @@ def compile_model(
             traces = stepsim.design.routing_windows(graph, options.routing, options.routings)
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
-        heartbeat.phase("compiling")
-        compiled = stepsim.design.compile(source, machine, choices=choices, traces=traces)
+        compiled = stepsim.design.compile(
+            source, machine, config=config, traces=traces, progress=heartbeat.phase, **named
+        )
         written = () if out is None else compiled.save(out)
-        tables = []
+        rows_published: list[Any] = []
+        if config is not None:
+            heartbeat.phase("simulating the published requests")
+            rows_published = stepsim.reproduce.published_rows(config)
+        checked = None
+        if check:
+            heartbeat.phase("checking values")
+            checked = compiled.check(seed=0 if seed is None else seed)
+        tables: list[Any] = []
         if fifo_table:
             heartbeat.phase("comparing FIFO sizes")
             groups = [one.group for one in compiled.plan.groups]
             tables = [stepsim.reproduce.fifo_table(compiled, group) for group in groups]
     if json:
         rows = [[asdict(row) for row in table] for table in tables]
-        print_json(compiled.to_dict() | ({"fifo_table": rows} if rows else {}))
+        more: dict[str, Any] = {"fifo_table": rows} if rows else {}
+        if rows_published:
+            more["published"] = [asdict(row) for row in rows_published]
+        if checked is not None:
+            more["check"] = checked.to_dict()
+        print_json(compiled.to_dict() | more)
     else:
         if passes:
             show(compiled.passes_text())
         _show(compiled)
-        for table in tables:
+        for table in [*tables, *([rows_published] if rows_published else [])]:
             show("")
             show_table(
                 [name.replace("_", " ") for name in asdict(table[0])],
                 [[_cell(value) for value in asdict(row).values()] for row in table],
             )
+        if checked is not None:
+            show("", str(checked))
     for path in written:
         note(f"wrote {path}")
     if written:
@@ -172,7 +211,14 @@ def compile_model(
             note(f"{reason}; program.py and the plan rebuild it")
     if compiled.plan.infeasible is not None:
         note(f"infeasible: {compiled.plan.infeasible}")
+    if compiled.plan.infeasible is not None or (checked is not None and not checked.ok):
         raise typer.Exit(RUN_FAILED)
+
+
+def _tile_of(config: str | None) -> int:
+    """The size of tiles where it is not given; an unknown configuration is refused later."""
+    known = stepsim.design.CONFIGS.get(config or "")
+    return stepsim.design.Choices.tile if known is None else known.choices.tile
 
 
 def _show(compiled: Compiled) -> None:

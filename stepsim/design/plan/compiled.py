@@ -120,6 +120,7 @@ class Compiled:
             group_rows,
             kernel_rows,
             memory_rows,
+            prediction_error_of,
         )
 
         plan = self.plan
@@ -136,6 +137,7 @@ class Compiled:
             "fifos": fifo_rows(self),
             "memory": memory_rows(plan),
             "predicted_cycles": plan.predicted,
+            "prediction_error": None if plan.predicted is None else prediction_error_of(plan),
             "unbounded_cycles": plan.unbounded,
             "simulated_cycles": plan.simulated,
             "milliseconds": self.milliseconds,

@@ -77,7 +77,9 @@ def graph_files(compiled: Compiled) -> tuple[dict[str, bytes], list[str]]:
         try:
             content = made.program.to_graph(depths=False, mock_bf16=_has_bf16(made.program))
         except GraphFileError as error:
-            reasons.append(f"no graph file of group {made.group}: {error}")
+            # What follows the semicolon is for those who write programs themselves.
+            why = str(error).partition(";")[0].removeprefix("to_graph: ")
+            reasons.append(f"no graph file of group {made.group}: {why}")
         else:
             name = "graph.pb" if len(compiled.programs) == 1 else f"graph.{made.group}.pb"
             found[name] = content

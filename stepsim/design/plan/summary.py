@@ -10,6 +10,7 @@ from stepsim.design.passes.loops.part_tiles import part_tiles
 from stepsim.design.passes.memory.memory_kinds import kinds_of
 from stepsim.design.plan.model_times import layers_of, model_milliseconds
 from stepsim.design.plan.plan import Plan
+from stepsim.design.plan.predictions import prediction_error
 
 if TYPE_CHECKING:
     from stepsim.design.plan.compiled import Compiled
@@ -146,6 +147,7 @@ def times_text(plan: Plan) -> list[str]:
             + ("no other one deadlocks" if free else "another one may deadlock")
             + "; cycles are those of the slowest one given"
         )
+    about = plan.graph.operators.attributes
     for name, cycles in (
         ("predicted", plan.predicted),
         ("unbounded FIFOs", plan.unbounded),
@@ -154,8 +156,9 @@ def times_text(plan: Plan) -> list[str]:
         if cycles is not None:
             ms = plan.machine.milliseconds(cycles)
             time = "" if ms is None else f" = {ms:.4f} ms"
-            lines.append(f"{name}: {cycles:,} cycles{time}")
-    about, layers = plan.graph.operators.attributes, layers_of(plan)
+            known = f"; {prediction_error_of(plan)}" if name == "predicted" else ""
+            lines.append(f"{name}: {cycles:,} cycles{time}{known}")
+    layers = layers_of(plan)
     whole = model_milliseconds(plan)
     if layers > 1 and whole is not None:
         if about.get("phase") == "prefill":
@@ -165,6 +168,12 @@ def times_text(plan: Plan) -> list[str]:
             text = f"{whole:.3f} ms for a token, {1000 / each:.1f} token/s"
         lines.append(f"all {layers} layers: {text}")
     return lines
+
+
+def prediction_error_of(plan: Plan) -> str:
+    """How far predictions have been off in designs for the phase of a plan, or of any phase."""
+    phase = plan.graph.operators.attributes.get("phase")
+    return prediction_error(phase if phase in ("prefill", "decode") else None)
 
 
 def memory_rows(plan: Plan) -> Rows:

@@ -1,0 +1,69 @@
+"""How far predicted cycles have been from simulated ones, in designs of known models.
+
+``python -m bench.prediction_errors`` compiles the designs and writes the table.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+
+_FILE = "prediction_errors.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A design whose cycles were predicted and simulated.
+
+    Attributes
+    ----------
+    config : of the design; empty for default choices.
+    rows : tokens of a prompt, or rows of the cache in decoding.
+    predicted, simulated : cycles of a block with unbounded FIFOs.
+    """
+
+    model: str
+    phase: str
+    rows: int
+    config: str
+    predicted: int
+    simulated: int
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over simulated cycles."""
+        return self.predicted / self.simulated
+
+
+@cache
+def predictions() -> tuple[Prediction, ...]:
+    """The measured designs."""
+    text = files("stepsim.design.plan").joinpath(_FILE).read_text("utf-8")
+    return tuple(
+        Prediction(
+            row["model"], row["phase"], int(row["rows"]), row["config"], int(row["predicted"]),
+            int(row["simulated"]),
+        )
+        for row in csv.DictReader(text.splitlines())
+    )  # fmt: skip
+
+
+def text_of(rows: Iterable[Prediction]) -> str:
+    """Designs as CSV, which :func:`predictions` reads."""
+    found = [asdict(row) for row in rows]
+    lines = [",".join(found[0]), *(",".join(map(str, row.values())) for row in found)]
+    return "\n".join(lines) + "\n"
+
+
+def prediction_error(phase: str | None) -> str:
+    """In words, how far predictions of a phase have been off; of all phases where it is unknown."""
+    known = [row for row in predictions() if phase in (None, row.phase)]
+    ratios = [row.ratio for row in known]
+    of_phase = "designs" if phase is None else f"designs for {phase}"
+    return (
+        f"in {len(known)} {of_phase} of known models, predictions were {min(ratios):.2f} to "
+        f"{max(ratios):.2f} times the simulated cycles"
+    )
