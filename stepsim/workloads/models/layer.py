@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError
 from stepsim.typed import check_fields
 
 Norm: TypeAlias = Literal["layer", "rms", "rms+1"]
 Activation: TypeAlias = Literal["gelu", "gelu_tanh", "relu", "silu"]
 Biases: TypeAlias = Literal["none", "qkv", "attention", "all"]
+
+_WORDS = {"norm": get_args(Norm), "activation": get_args(Activation), "biases": get_args(Biases)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,11 @@ class Layer:
 
     def __post_init__(self) -> None:
         check_fields(type(self), {name: getattr(self, name) for name in self.__slots__})
+        for name, words in _WORDS.items():
+            if getattr(self, name) not in words:
+                raise ArgError(
+                    f"layer: {name} is {shown(getattr(self, name))}; use one of {', '.join(words)}"
+                )
         if not 0 <= self.eps < 1:
             raise ArgError(f"layer: eps is {self.eps:g}; use a number from 0 to below 1")
 
