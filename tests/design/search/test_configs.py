@@ -65,7 +65,7 @@ def test_a_search_that_ends_early_says_what_it_left_out() -> None:
     assert "unsearched" not in whole.choices
     (text,) = some.choices["unsearched"]
     assert text.startswith("FIFOs of group 0 are shrunk by ")
-    assert (some.fifo_bytes or 0) > (whole.fifo_bytes or 0)
+    assert (some.fifo_bytes or 0) >= (whole.fifo_bytes or 0)
     assert some.groups[0].simulations < whole.groups[0].simulations
     room = st.load_machine("u55c", {"onchip.capacity_bytes": 1_000})
     tight = st.compile("gpt2-medium", room, **sizes, effort=0).plan
