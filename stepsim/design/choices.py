@@ -191,7 +191,7 @@ class Choices(SearchedChoices):
     effort: Annotated[
         int,
         Param("engine steps of the runs that shrink FIFOs and of further designs, in all", least=0),
-    ] = 800_000_000
+    ] = 500_000_000
     """Half a minute of processor time on the machines on which stepsim is measured. What is not
     searched is in ``plan.choices["unsearched"]``."""
 

@@ -139,7 +139,6 @@ class ProgramRuns:
         start: Depths | None = None,
         budget: int | None = None,
         planned: Depths | None = None,
-        few: bool = False,
     ) -> Found:
         """The least depths with which no run takes longer than allowed.
 
@@ -148,14 +147,12 @@ class ProgramRuns:
         start : depths known to be enough; the search starts there if they are below the plan.
         budget : largest number of runs for shrinking.
         planned : depths to repair and shrink, in place of those of `planned`.
-        few : as of `stepsim.sizing.search.solved`.
         """
         found = solved(
             self.problem(slowdown),
             self.planned(slowdown) if planned is None else planned,
             start=start,
             budget=self._budget if budget is None else budget,
-            few=few,
         )
         if found is None:
             raise EvaluationError(

@@ -82,7 +82,6 @@ def solved(
     start: Depths | None = None,
     budget: int = 2000,
     repairs: int = _REPAIRS,
-    few: bool = False,
 ) -> Found | None:
     """The least depths found; None where no depths make the runs complete.
 
@@ -93,7 +92,6 @@ def solved(
     budget : largest number of runs for shrinking; with 0, planned depths are only repaired.
     repairs : how often a single FIFO is enlarged before all get the depth that the unbounded
         run needed.
-    few : the budget is small for so many FIFOs: begin with a common bound on the bytes of each.
     """
     search = Search(problem, Trials(problem.judges))
     trials = search.trials
@@ -106,8 +104,6 @@ def solved(
     trials.allow(before + budget)
     complete = False
     with suppress(SearchEnded):
-        if few:
-            depths = search.bounded_by_bytes(depths)
         search.make_least(depths)
         complete = True
     cycles = trials.trial(search.best).cycles
@@ -163,18 +159,6 @@ class Search:
         depths = caps
         while not self.trials.enough(depths) and (depths < most).any():
             depths = np.minimum(2 * depths, np.maximum(most, depths))
-        return depths
-
-    def bounded_by_bytes(self, depths: Depths) -> Depths:
-        """Depths that are enough, with the least common bound on bytes, within a factor of two."""
-        low, high = 1, int((depths * self._weights).max(initial=1))
-        while high > 2 * low:
-            middle = math.isqrt(low * high)
-            smaller = np.maximum(self._floors, np.minimum(depths, middle // self._weights))
-            if self._enough(smaller):
-                depths, high = smaller, middle
-            else:
-                low = middle
         return depths
 
     def make_least(self, depths: Depths) -> None:

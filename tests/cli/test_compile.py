@@ -13,6 +13,7 @@ import stepsim as st
 from stepsim.cli.main import main
 from tests.cli.conftest import Cli
 from tests.samples import sampled
+from tests.workloads.configs import transformer, write_config
 
 SMALL = ("gpt2-medium", "--hidden", "64", "--inner", "128", "--heads", "4", "--kv-heads", "4",
          "--head-dim", "16")  # fmt: skip
@@ -134,12 +135,32 @@ def test_a_file_of_a_user_is_compiled(cli: Cli, tmp_path: Path) -> None:
     assert "did you mean 'model'?" in refused.err
 
 
+def test_files_of_models_are_compiled_and_checked(cli: Cli, tmp_path: Path) -> None:
+    config = transformer("llama", 32, 48, 2, 2, 1, 100, attn_logit_softcapping=30.0)
+    folder = write_config(tmp_path / "tiny", config).parent
+    outcome = cli("compile", str(folder), "--no-shrink", "--check", "--seed", "3", "--json")
+    assert outcome.code == 0, outcome.err
+    found = json.loads(outcome.out)
+    assert found["check"]["ok"]
+    assert found["check"]["seed"] == 3
+    assert found["prediction_error"].startswith("in ")
+    assert "attn_logit_softcapping 30.0 is not modeled" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         (("gpt2-mediun",), "did you mean 'gpt2-medium'?"),
         ((*SMALL, "--budget", "41XB"), "--budget: expected bytes"),
         ((*SMALL, "--tile", "0"), "--tile: expected a whole number from 1"),
+        ((*SMALL, "--effort", "-1"), "--effort: expected a whole number from 0"),
+        ((*SMALL, "--tokens", "0"), "--tokens: expected a whole number from 1"),
+        ((*SMALL, "--attention-layer", "1"), "all layers of gpt2-medium are alike"),
+        ((*SMALL, "--config", "publishd"), "did you mean 'published'?"),
+        ((*SMALL, "--config", "published"), "leave hidden, inner, heads, kv_heads, head_dim out"),
+        ((*SMALL, "--seed", "1"), "--seed: has an effect with --check alone"),
+        ((*SMALL, "--check", "--seed", "-1"), "seed is -1; use a whole number from 0"),
+        (("absent/config.json",), "there is no such file"),
     ],
 )
 def test_mistakes_are_told(cli: Cli, options: tuple[str, ...], told: str) -> None:

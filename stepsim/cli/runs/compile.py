@@ -155,8 +155,10 @@ def compile_model(
         graph = source.graph
         for text in source.notes:
             note(text)
-        most = named.get("tile", _tile_of(config))
-        for size, step in stepsim.design.thin_tiles(graph, most).items():
+        most = named.get("tile", stepsim.design.Choices.tile)
+        # A configuration has tiles and sizes of its own, which are known to be fast.
+        thin = {} if config is not None else stepsim.design.thin_tiles(graph, most)
+        for size, step in thin.items():
             note(
                 f"dims of {size:,} have tiles of {step}, their largest divisor up to {most}: "
                 "nothing is padded, and such a design is slow to simulate and to compile; as "
@@ -213,12 +215,6 @@ def compile_model(
         note(f"infeasible: {compiled.plan.infeasible}")
     if compiled.plan.infeasible is not None or (checked is not None and not checked.ok):
         raise typer.Exit(RUN_FAILED)
-
-
-def _tile_of(config: str | None) -> int:
-    """The size of tiles where it is not given; an unknown configuration is refused later."""
-    known = stepsim.design.CONFIGS.get(config or "")
-    return stepsim.design.Choices.tile if known is None else known.choices.tile
 
 
 def _show(compiled: Compiled) -> None:

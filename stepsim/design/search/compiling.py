@@ -195,9 +195,7 @@ def _compiled(
             left = len(programs) - len(groups)
             runs = effort.runs(choices.runs, sizing.runs.steps, left)
             report(f"{title}: sizing FIFOs, shrunk by up to {runs if choices.shrink else 0} runs")
-            found = sizing.solved(
-                choices.sizing, shrink=choices.shrink, runs=runs, few=runs < choices.runs
-            )
+            found = sizing.solved(choices.sizing, shrink=choices.shrink, runs=runs)
             effort.spend(found.found.simulations, sizing.runs.steps)
             steps += sizing.runs.steps
             if runs < choices.runs and choices.shrink and not found.found.complete:

@@ -128,27 +128,16 @@ class GroupSizing:
         planned = self.plan.depths(_INTERVALS[sizing])
         return np.array([planned[name] for name in self.streams], np.int64)
 
-    def solved(
-        self,
-        sizing: Sizing,
-        *,
-        shrink: bool = True,
-        runs: int | None = None,
-        few: bool = False,
-    ) -> SizedGroup:
+    def solved(self, sizing: Sizing, *, shrink: bool = True, runs: int | None = None) -> SizedGroup:
         """Depths with which a run takes at most ``1 + slowdown`` times as long as without bounds.
 
         Parameters
         ----------
         shrink : make them smaller by runs, too.
         runs : that shrinking makes at most.
-        few : these are few for the program: a common bound on bytes comes first.
         """
         budget = runs if shrink and sizing != "unbounded" else 0
-        planned = self.planned(sizing)
-        return self.sized(
-            self.runs.solved(self.left, budget=budget, planned=planned, few=few and budget != 0)
-        )
+        return self.sized(self.runs.solved(self.left, budget=budget, planned=self.planned(sizing)))
 
     def sized(self, found: Found) -> SizedGroup:
         """Costs of depths, by name."""
