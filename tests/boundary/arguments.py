@@ -53,7 +53,7 @@ BY_TYPE: dict[str, Callable[[], Any]] = {
     "Mapping[Any, Any]": dict,
     "Mapping[str, Any] | None": dict,
     "Sequence[ITensor]": lambda: [some.itensor()],
-    "str | ModelShape": lambda: "gpt2-medium",
+    "str | Model | ModelShape": lambda: "gpt2-medium",
     "str | PathLike[str]": some.new_file,
     "str | os.PathLike[str]": some.new_file,
     "str | Path": some.new_file,
