@@ -312,7 +312,7 @@ def test_weights_of_layers_lie_one_behind_the_other() -> None:
     ("arguments", "message"),
     [
         (("gpt2-mediun",), "unknown model 'gpt2-mediun'; did you mean 'gpt2-medium'?"),
-        (("gpt2-medium", "training"), "phase must be 'prefill', 'decode' or None, found"),
+        (("gpt2-medium", "training"), "phase: expected one of prefill, decode, found 'training'"),
         (
             ("gpt2-medium", "prefill", 0),
             "tokens: expected a whole number from 1, found 0",

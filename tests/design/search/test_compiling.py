@@ -151,7 +151,7 @@ def test_a_graph_of_a_user_compiles() -> None:
         ({"reuse_bytes": 1.5}, "reuse_bytes: expected a whole number from 0"),
         ({"tilee": 8}, "no argument 'tilee'; did you mean 'tile'"),
         ({"contxt": 8}, "no argument 'contxt'; did you mean 'context'"),
-        ({"tokens": 0}, "tokens is 0"),
+        ({"tokens": 0}, "tokens: expected a whole number from 1, found 0"),
         ({"fifo": "lp"}, "no argument 'fifo'; it is now called 'sizing'"),
         ({"slowdown": 0.1}, "no argument 'slowdown'; it is now called 'max_slowdown'"),
         ({"guard": False}, "gpt2-medium.* has no experts; leave guard out"),
