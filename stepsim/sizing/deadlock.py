@@ -233,9 +233,7 @@ def fix_of(
     readers = {fifo: unit.name for unit in prepared.wiring.units for fifo in unit.inputs}
     named = dict.fromkeys([*found.depths, *found.full_speed])
     consumers = {name: readers[prepared.fifo_numbers[name]] for name in named}
-    return replace(
-        found, runs=runs.made, consumers=consumers, rerun=Rerun(prepared, indices)
-    )
+    return replace(found, runs=runs.made, consumers=consumers, rerun=Rerun(prepared, indices))
 
 
 def _found(runs: DeadlockRuns, name: str, first: ImageRun, by_arrival: bool) -> DeadlockFix:

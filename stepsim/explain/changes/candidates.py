@@ -113,9 +113,7 @@ def relaxations(
         *_onchip(prepared.machine),
         *_compute(prepared, done, most),
         *_queues(prepared, done, most),
-        *_enough(
-            prepared, deeper_queues(prepared, bindings, done, limits=limits, ran=ran)
-        ),
+        *_enough(prepared, deeper_queues(prepared, bindings, done, limits=limits, ran=ran)),
         *_balance(prepared, bindings),
     ]
 

@@ -57,5 +57,5 @@ def _depths(prepared: Prepared, done: ImageRun) -> Iterator[Change]:
         if deeper:
             yield Change(
                 f"FIFO depth {depth:,} of {WHOLE}", "fifo_depth", WHOLE, tuple(deeper),
-                deepen_text(list(deeper), depth), fifo_depths=deeper,
+                deepen_text("all FIFOs", depth), fifo_depths=deeper,
             )  # fmt: skip

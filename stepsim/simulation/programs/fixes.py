@@ -27,8 +27,8 @@ def with_fix(prepared: Prepared, fix: str | os.PathLike[str] | Fix) -> Prepared:
     Raises
     ------
     ArgError
-        As `load_fix` and `Fix.checked`; an operator has no FLOPs or no memory port; or one depth for
-        all FIFOs was given already, and the fix has another one.
+        As `load_fix` and `Fix.checked`; an operator has no FLOPs or no memory port; or one depth
+        for all FIFOs was given already, and the fix has another one.
     MachineError
         The machine has no such value, or it is out of range.
     """
