@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
+from typing import TypeAlias
 
 from stepsim.errors import CompileError
 from stepsim.itensor import Converter, Loop
@@ -48,7 +49,12 @@ def planned(by: Converter) -> BufferPlan:
     CompileError : its streams move backwards or by several dims at once.
     """
     source, target, rank = tile_of(by.src.element), tile_of(by.dst.element), by.src.rank
-    piece = gcd(source[0], target[0]), gcd(source[1], target[1])
+    # Windows that overlap begin inside of tiles, too.
+    moves = [
+        [loop.stride[axis] for loop in (*by.fill, *by.drain)] if axis >= 0 else []
+        for axis in (rank - 2, rank - 1)
+    ]
+    piece = gcd(source[0], target[0], *moves[0]), gcd(source[1], target[1], *moves[1])
     fill = (*by.fill, *_pieces(source, piece, rank))
     drain = (*by.drain, *_pieces(target, piece, rank))
     walk = _walk(fill, drain)
@@ -81,29 +87,44 @@ def _pieces(tile: tuple[int, int], piece: tuple[int, int], rank: int) -> list[Lo
 def _walk(fill: Sequence[Loop], drain: Sequence[Loop]) -> Walk | None:
     """The drain nest as steps in a buffer whose row-major order is the fill nest."""
     walk: list[tuple[int, int]] = []
-    digits: dict[int, list[tuple[int, int, int]]] = {}
+    digits: dict[int, list[_Digit]] = {}
     for p, loop in enumerate(fill):
         if loop.dim is None or loop.stride[loop.dim] < 0:
             return None
         weight = prod(inner.trip for inner in fill[p + 1 :])
         digits.setdefault(loop.dim, []).append((loop.stride[loop.dim], loop.trip, weight))
+    reached: dict[tuple[int, int], int] = {}
     for loop in drain:
         if loop.is_revisit:
             walk.append((loop.trip, 0))
             continue
         if loop.dim is None or loop.stride[loop.dim] < 0:
             return None
-        steps = _in_digits(loop.trip, loop.stride[loop.dim], sorted(digits.get(loop.dim, [])))
+        own = sorted(digits.get(loop.dim, []))
+        steps = _in_digits(loop.trip, loop.stride[loop.dim], own)
         if steps is None:
             return None
-        walk += steps
+        for (trip, step), (unit, count, weight) in steps:
+            walk.append((trip, step))
+            # Loops that overlap must not carry from one loop of the fill nest to the next.
+            far = reached.get((loop.dim, unit), 0) + (trip - 1) * (step // weight)
+            if far >= count:
+                return None
+            reached[loop.dim, unit] = far
     return tuple(walk)
 
 
-def _in_digits(trip: int, stride: int, digits: Sequence[tuple[int, int, int]]) -> Walk | None:
+_Digit: TypeAlias = tuple[int, int, int]
+"""A loop of the fill nest along a dim: its stride, its trip count, and the tiles in one turn."""
+
+
+def _in_digits(
+    trip: int, stride: int, digits: Sequence[_Digit]
+) -> list[tuple[tuple[int, int], _Digit]] | None:
     """One loop along a dim as loops each within one loop of the fill nest, outermost first."""
-    walk: list[tuple[int, int]] = []
-    for unit, count, weight in digits:
+    walk: list[tuple[tuple[int, int], _Digit]] = []
+    for digit in digits:
+        unit, count, weight = digit
         end = unit * count
         if stride >= end or trip == 1:
             continue
@@ -112,6 +133,6 @@ def _in_digits(trip: int, stride: int, digits: Sequence[tuple[int, int, int]]) -
         turns = trip if (trip - 1) * stride < end else end // stride
         if trip > turns and (end % stride or trip % turns):
             return None
-        walk.insert(0, (turns, stride // unit * weight))
+        walk.insert(0, ((turns, stride // unit * weight), digit))
         trip, stride = trip // turns, stride * turns
-    return tuple(walk) if trip == 1 else None
+    return walk if trip == 1 else None

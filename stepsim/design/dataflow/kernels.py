@@ -16,7 +16,7 @@ from stepsim.design.dataflow.routed_kernels import RoutedKernels, loops_of, unty
 from stepsim.design.dataflow.untyped import Untyped
 from stepsim.design.operators.graph import Op, Operand, OperatorGraph, Tensor
 from stepsim.design.operators.routed import ROUTED
-from stepsim.design.operators.structured import concat_ends
+from stepsim.design.operators.structured import parts_of
 from stepsim.design.operators.types import points_of, tiled_axes
 from stepsim.errors import CompileError
 from stepsim.itensor import AffineMap, ITensor, converter
@@ -97,15 +97,14 @@ def _part_read(
     if op.kind == "opaque":  # All of each operand, once.
         own = op.inputs[slot].dims
         return [replace(loop, kind="reduction") for loop in loops_of(op) if loop.dim in own], {}
-    if op.kind != "concat":
-        return loops, {}
-    along, start = op.attributes["dim"], op.attributes["offsets"][slot]
-    step = op.tiling.tile[along]
-    trip = (concat_ends(op)[slot] - start) // step
-    part = [
-        KernelLoop(along, trip, step, "parallel") if loop.dim == along else loop for loop in loops
+    parts = parts_of(op, slot)
+    read = [
+        replace(loop, trip=(parts[loop.dim][1] - parts[loop.dim][0]) // loop.step)
+        if loop.dim in parts
+        else loop
+        for loop in loops
     ]
-    return part, {along: start}
+    return read, {dim: start for dim, (start, _) in parts.items()}
 
 
 def _port(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 from stepsim.arguments import is_whole
 from stepsim.design.operators.expressions import arguments_of, check_expression
 from stepsim.design.operators.routed import check_routed
-from stepsim.design.operators.structured import COMBINES, STRUCTURED, concat_ends
+from stepsim.design.operators.structured import COMBINES, STRUCTURED, parts_of
 from stepsim.design.operators.types import Index, Op, Operand, Role, Tensor
 from stepsim.dtypes import dtype_of
 from stepsim.errors import CompileError, DTypeError, did_you_mean
@@ -154,10 +154,8 @@ def _check_structured(op: Op) -> None:
 
 def _check_access(op: Op, operand: Operand, tensor: Tensor, slot: int) -> None:
     sizes, first = op.sizes, dict.fromkeys(op.sizes, 0)
-    if op.kind == "concat":  # Each input is read on its own part of the dim only.
-        along = op.attributes["dim"]
-        first[along] = op.attributes["offsets"][slot]
-        sizes[along] = concat_ends(op)[slot]
+    for dim, (start, end) in parts_of(op, slot).items():  # It is read on its own part only.
+        first[dim], sizes[dim] = start, end
     _check_shape(op, operand, tensor, sizes)
     for axis, (index, size) in enumerate(zip(operand.access, tensor.shape, strict=True)):
         if op.kind == "gather" and slot == 0 and axis == op.attributes["axis"]:
@@ -228,6 +226,11 @@ def _check_tiling(op: Op) -> None:
     tiling, sizes = op.tiling, op.sizes
     if sorted(tiling.order) != sorted(sizes):
         op.refuse(f"the order of loops is {tiling.order}", f"order {', '.join(sizes)}")
+    if op.kind == "scan" and tiling.order[-1] != op.attributes["along"]:
+        op.refuse(
+            f"the innermost loop is {tiling.order[-1]}",
+            f"a scan keeps one tile of sums, so make {op.attributes['along']} the innermost",
+        )
     for dim, step in tiling.tile.items():
         if dim not in sizes or not is_whole(step) or step < 1 or sizes[dim] % step:
             op.refuse(f"tile {step} of dim {dim}", f"use a divisor of the size {sizes.get(dim)}")

@@ -6,6 +6,9 @@
   behind ``start`` plus that of dim ``query`` or, with ``window``, that many before it.
 * ``concat``: any number of inputs, along dim ``dim``; input i has the places from ``offsets[i]`` on
   up to the next offset, and its access starts at 0 there.
+* ``pad``: (x). ``inside`` names, for each padded dim, the first place of the input and the place
+  behind its last one; everywhere else the result is ``fill``. The access starts at 0 there.
+* ``scan``: (x). Sums along dim ``along``, each with what came before it.
 * ``gather``: (table, indices). Axis ``axis`` of the table is where the indices say.
 * ``opaque``: nothing is known but the name ``target`` and the declared ``flops``; it needs all of
   its inputs, over reduction dims of their own.
@@ -13,6 +16,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -73,6 +77,25 @@ def _offsets(op: Op, value: Any) -> bool:
     )
 
 
+def _inside(op: Op, value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and set(value) <= set(op.sizes)
+        and all(
+            isinstance(part, (tuple, list))
+            and len(part) == 2
+            and all(map(is_whole, part))
+            and 0 <= part[0] < part[1] <= op.sizes[dim]
+            for dim, part in value.items()
+        )
+    )
+
+
+def _number(op: Op, value: Any) -> bool:
+    # JSON has no infinity, so that it is a text.
+    return value in ("inf", "-inf") or (isinstance(value, float) and math.isfinite(value))
+
+
 def _axis(op: Op, value: Any) -> bool:
     return is_whole(value) and 0 <= value < len(op.inputs[0].access)
 
@@ -84,6 +107,10 @@ def _rotary_flops(op: Op) -> int:
 
 def _none(op: Op) -> int:
     return 0
+
+
+def _additions(op: Op) -> int:
+    return int(function_of("add").flops.at({"m": 1, "n": 1})) * op.iterations
 
 
 def _weighted_sum(op: Op) -> int:
@@ -113,6 +140,15 @@ STRUCTURED: Final[Mapping[str, Structured]] = {
         },
         _none,
     ),
+    "pad": Structured(
+        1,
+        {
+            "inside": (_inside, "first place and end of the input, by dim"),
+            "fill": (_number, "a float, 'inf' or '-inf'"),
+        },
+        _none,
+    ),
+    "scan": Structured(1, {"along": (_dim, "a dim")}, _additions),
     "gather": Structured(2, {"axis": (_axis, "an axis of the table")}, _none),
     "opaque": Structured(
         None,
@@ -143,6 +179,15 @@ STRUCTURED: Final[Mapping[str, Structured]] = {
 def concat_ends(op: Op) -> tuple[int, ...]:
     """Where each input of a concat ends along its dim."""
     return (*op.attributes["offsets"][1:], op.sizes[op.attributes["dim"]])
+
+
+def parts_of(op: Op, slot: int) -> dict[str, tuple[int, int]]:
+    """Dims along which an operand is only a part of the result: its first place and its end."""
+    if op.kind == "concat":
+        return {op.attributes["dim"]: (op.attributes["offsets"][slot], concat_ends(op)[slot])}
+    if op.kind == "pad":
+        return {dim: (first, end) for dim, (first, end) in op.attributes["inside"].items()}
+    return {}
 
 
 def flops_of(op: Op) -> int:

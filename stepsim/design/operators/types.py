@@ -146,8 +146,8 @@ class Op:
     ----------
     name : unique in the graph.
     kind : ``generic`` for ``output[...] (combine)= body(inputs[...])`` at each point of the dims,
-        or one of the structured kinds: ``rotary``, ``causal_mask``, ``concat``, ``gather``,
-        ``opaque`` (see :mod:`stepsim.design.operators.structured`).
+        or one of the structured kinds: ``rotary``, ``causal_mask``, ``concat``, ``pad``,
+        ``scan``, ``gather``, ``opaque`` (see :mod:`stepsim.design.operators.structured`).
     body : of a generic operator, an expression of its inputs.
     combine : how the values of the reduction dims become one; None without such dims.
     attributes : numbers and names, as JSON holds them.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stepsim.arguments import shown
 from stepsim.design.operators.expressions import products_of, value_of
 from stepsim.design.operators.routed_values import ROUTED_VALUES
-from stepsim.design.operators.structured import concat_ends
+from stepsim.design.operators.structured import parts_of
 from stepsim.design.operators.types import Index, Op, Operand, Tensor
 from stepsim.errors import CompileError, did_you_mean
 
@@ -248,16 +248,22 @@ def _causal_mask(op: Op, inputs: Sequence[Array], target: Array) -> None:
     target[...] = np.where(seen, scores, target.dtype.type(-np.inf))
 
 
-def _concat(op: Op, inputs: Sequence[Array], target: Array) -> None:
+def _parts(op: Op, inputs: Sequence[Array], target: Array) -> None:
     dims = [dim.name for dim in op.dims]
-    along = op.attributes["dim"]
-    axis = dims.index(along)
-    parts = zip(inputs, op.inputs, op.attributes["offsets"], concat_ends(op), strict=True)
-    for array, operand, start, end in parts:
-        sizes = {**op.sizes, along: end - start}
-        part = [slice(None)] * len(dims)
-        part[axis] = slice(start, end)
-        target[tuple(part)] = _view(array, operand, op, dims, sizes, {along: start})
+    if op.kind == "pad":
+        target[...] = float(op.attributes["fill"])
+    for slot, (array, operand) in enumerate(zip(inputs, op.inputs, strict=True)):
+        parts = parts_of(op, slot)
+        sizes = op.sizes | {dim: end - start for dim, (start, end) in parts.items()}
+        first = {dim: start for dim, (start, _) in parts.items()}
+        part = tuple(slice(*parts[dim]) if dim in parts else slice(None) for dim in dims)
+        target[part] = _view(array, operand, op, dims, sizes, first)
+
+
+def _scan(op: Op, inputs: Sequence[Array], target: Array) -> None:
+    axis = [dim.name for dim in op.dims].index(op.attributes["along"])
+    x = np.broadcast_to(_broadcast(inputs[0], op.inputs[0], op, op.sizes), target.shape)
+    np.cumsum(x, axis, out=target)
 
 
 def _gather(op: Op, inputs: Sequence[Array], target: Array) -> None:
@@ -297,7 +303,9 @@ _KINDS = {
     "generic": _generic,
     "rotary": _rotary,
     "causal_mask": _causal_mask,
-    "concat": _concat,
+    "concat": _parts,
+    "pad": _parts,
+    "scan": _scan,
     "gather": _gather,
     "opaque": _opaque,
     **dict.fromkeys(ROUTED_VALUES, _routed),

@@ -148,6 +148,14 @@ class View:
         axes = (*self.axes[:axis], (made, *atoms[1:]), *self.axes[axis + 1 :])
         return View(axes, self.replaced({atoms[0].name: place}))
 
+    def unfolded(self, axis: int, windows: int, width: int, stride: int, dilation: int) -> View:
+        """The view with an axis of one atom as windows of it: an axis of them, one of places."""
+        (atom,) = self.axes[axis]
+        outer, inner = _atom(windows), _atom(width)
+        place = Index(((outer.name, stride), (inner.name, dilation)))
+        axes = (*self.axes[:axis], (outer,), (inner,), *self.axes[axis + 1 :])
+        return View(axes, self.replaced({atom.name: place}))
+
     def selected(self, axis: int, at: int) -> View:
         """The view without an axis, at one position of it."""
         rest, places = at, {}

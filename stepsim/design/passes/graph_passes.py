@@ -14,7 +14,7 @@ from stepsim.design.operators.routed import ROUTED, dynamic_dims, routed_rows
 from stepsim.design.operators.views import substituted_index
 from stepsim.typed import typed
 
-_NEEDED = {"concat": ("dim",), "causal_mask": ("key",)}
+_NEEDED = {"concat": ("dim",), "causal_mask": ("key",), "scan": ("along",)}
 """Attributes that name dims which a structured operator has whatever their size."""
 
 
@@ -54,6 +54,8 @@ def _rank(graph: OperatorGraph, tensor: str) -> int:
 def _needed(op: Op) -> set[str]:
     if op.kind in ROUTED:
         return set(op.sizes)
+    if op.kind == "pad":
+        return set(op.attributes["inside"])
     return {op.attributes[name] for name in _NEEDED.get(op.kind, ())}
 
 
@@ -113,6 +115,8 @@ def _into_reader(graph: OperatorGraph, producer: Op) -> OperatorGraph | None:
     if reader.body is None or times_read(reader.body, slot) != 1:
         return None
     operand = reader.inputs[slot]
+    if reader.iterations > producer.iterations:
+        return None  # Windows overlap.
     if any(dim.size > 1 and dim.name not in operand.dims for dim in reader.dims):
         return None
     places = _solved(producer, operand, reader)

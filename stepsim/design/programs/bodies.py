@@ -52,8 +52,9 @@ class _Layout:
         self.output = _sides(op, op.output)
         self.reduced = tuple(i for i, dim in enumerate(op.dims) if dim.kind == "reduction")
 
-    def spread(self, slot: int, tile: Array) -> Array:
-        rows, cols = self.inputs[slot]
+    def spread(self, slot: int | None, tile: Array) -> Array:
+        """The tile of an operand, or with None that of the output, with an axis for each dim."""
+        rows, cols = self.output if slot is None else self.inputs[slot]
         moving = (*rows, *cols)
         seen = tile.reshape([self.steps[dim] for dim in moving])
         order = sorted(range(len(moving)), key=lambda i: self.dims.index(moving[i]))
@@ -149,6 +150,32 @@ def _rotary(op: Op) -> Any:
     return compute
 
 
+def scan_of(kernel: Kernel) -> Function:
+    """The function of a scan: the tile of sums before and a tile to the tile of sums with it."""
+    op, layout = kernel.op, _Layout(kernel.op)
+    axis = layout.dims.index(op.attributes["along"])
+
+    def values(state: Array, tile: Array) -> Array:
+        before = np.take(layout.spread(None, state), [-1], axis)
+        sums = np.cumsum(layout.all_points(layout.spread(0, tile)), axis) + before
+        return layout.gathered(sums).astype(state.dtype)
+
+    return function(
+        "scan", _shape(kernel, states=True), kernel.flops_per_firing, 0, values,
+        dtype=kernel.output.itensor.dtype,
+    )  # fmt: skip
+
+
+def fill_of(kernel: Kernel) -> Function:
+    """The function of a tile of padding, of a number that nothing depends on."""
+    rows, cols = kernel.output.tile
+    fill = float(kernel.op.attributes["fill"])
+    return function(
+        "fill", f"1 1 -> {rows} {cols}", 0, 1, lambda _: np.full((rows, cols), fill),
+        kind="address", dtype=kernel.output.itensor.dtype,
+    )  # fmt: skip
+
+
 def relayout_of(kernel: Kernel, slot: int) -> Function | None:
     """The function that puts a tile of an operand into the layout of the output; None: it is."""
     layout = _Layout(kernel.op)
@@ -233,4 +260,4 @@ def folding_of(kernel: Kernel) -> Function:
 def start_of(kernel: Kernel) -> Init:
     """The state before the first tile."""
     tile, dtype = kernel.output.tile, kernel.output.itensor.dtype
-    return zero(tile, dtype) if kernel.op.combine == "sum" else neg_infinity(tile, dtype)
+    return neg_infinity(tile, dtype) if kernel.op.combine == "max" else zero(tile, dtype)

@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.design.dataflow.graph import Kernel, KernelLoop
+from stepsim.design.operators.structured import parts_of
 from stepsim.design.programs.bodies import (
     body_of,
+    fill_of,
     folding_of,
     mask_of,
     matmul_of,
     relayout_of,
+    scan_of,
     start_of,
     state_body_of,
 )
@@ -32,6 +35,7 @@ from stepsim.graph import (
     metadata,
     random_load,
     reassemble,
+    scan,
     selector,
     streamify,
     zip as zip_,
@@ -45,11 +49,15 @@ def output_of(kernel: Kernel, inputs: Sequence[Stream]) -> Stream:
     """
     if kernel.op.kind == "concat":
         return _concat(kernel, inputs)
+    if kernel.op.kind == "pad":
+        return _pad(kernel, inputs[0])
     if kernel.op.kind == "opaque":
         return _opaque(kernel, inputs)
     streams = [regrouped(x, kernel.trips, kernel.name) for x in inputs]
     if kernel.op.kind == "causal_mask":
         return _masked(kernel, streams[0])
+    if kernel.op.kind == "scan":
+        return _scanned(kernel, streams[0])
     if not any(loop.kind == "reduction" for loop in kernel.loops):
         return mapped(kernel, streams)
     return _reduced(kernel, streams)
@@ -139,16 +147,48 @@ def _concat(kernel: Kernel, inputs: Sequence[Stream]) -> Stream:
     attributes = kernel.op.attributes
     at = _positions(kernel, attributes["dim"]).ravel()
     place = np.searchsorted(attributes["offsets"], at, side="right") - 1
-    flags = np.eye(len(inputs), dtype=np.int64)[place]
-    streams = []
-    for slot, (x, port) in enumerate(zip(inputs, kernel.inputs, strict=True)):
-        x = regrouped(x, (port.itensor.tokens,), kernel.name)
-        relaid = relayout_of(kernel, slot)
-        streams.append(x if relaid is None else map_(relaid, x, label=kernel.name))
-    if len(streams) == 1:
-        return regrouped(streams[0], kernel.trips, kernel.name)
-    joined = reassemble(streams, selector(flags, label=kernel.name), label=kernel.name)
+    return _joined(kernel, [_part(kernel, slot, x) for slot, x in enumerate(inputs)], place)
+
+
+def _pad(kernel: Kernel, x: Stream) -> Stream:
+    """Tokens of the input where it has some, and tiles of padding elsewhere."""
+    inside = np.ones(kernel.trips or (1,), np.bool_)
+    for dim, (first, end) in parts_of(kernel.op, 0).items():
+        places = _positions(kernel, dim)
+        inside &= (places >= first) & (places < end)
+    count = int(inside.size - inside.sum())
+    if not count:
+        return _joined(kernel, [_part(kernel, 0, x)], np.zeros(inside.size, np.int64))
+    none = metadata(np.zeros(count, np.int64), label=kernel.name)
+    fill = map_(fill_of(kernel), none, label=kernel.name)
+    return _joined(kernel, [_part(kernel, 0, x), fill], (~inside).ravel().astype(np.int64))
+
+
+def _part(kernel: Kernel, slot: int, x: Stream) -> Stream:
+    """The tokens of an operand that is a part of the output, in the layout of the output."""
+    x = regrouped(x, (kernel.inputs[slot].itensor.tokens,), kernel.name)
+    relaid = relayout_of(kernel, slot)
+    return x if relaid is None else map_(relaid, x, label=kernel.name)
+
+
+def _joined(kernel: Kernel, parts: Sequence[Stream], place: NDArray[np.int64]) -> Stream:
+    """The tokens of several streams, each time the next one of the stream that ``place`` says."""
+    if len(parts) == 1:
+        return regrouped(parts[0], kernel.trips, kernel.name)
+    flags = np.eye(len(parts), dtype=np.int64)[place]
+    joined = reassemble(parts, selector(flags, label=kernel.name), label=kernel.name)
     return regrouped(joined, kernel.trips, kernel.name)
+
+
+def _scanned(kernel: Kernel, x: Stream) -> Stream:
+    """Sums along the innermost loop, with a tile of them as the state."""
+    last = kernel.loops[-1:]
+    turns = last[0].trip if last and last[0].dim == kernel.op.attributes["along"] else 1
+    x = regrouped(x, (kernel.firings // turns, turns), kernel.name)
+    made = scan(
+        x, scan_of(kernel), 1, start_of(kernel), compute_bw=kernel.compute_bw, label=kernel.name
+    )
+    return regrouped(made, kernel.trips, kernel.name)
 
 
 def gathered(kernel: Kernel, table: TensorSpec, indices: Any) -> Stream:

@@ -40,8 +40,10 @@ class Arithmetic(Shaping):
             pairs = enumerate(x.shape, rank - x.rank)
             labels = [f"d{at}" if size == shape[at] or size > 1 else None for at, size in pairs]
             operands.append((x, labels))
-        output = [(f"d{axis}",) for axis in range(rank)]
-        return self.record(name, operands, output, body=body)
+        orders = (self._channels_last(x) for x in inputs if x.shape == tuple(shape))
+        order = next((found for found in orders if found is not None), range(rank))
+        made = self.record(name, operands, [(f"d{axis}",) for axis in order], body=body)
+        return self._as_channels_first(made, order)
 
     @typed_but("operands")
     def apply(self, function: str, *operands: Ref | float) -> Ref:

@@ -174,7 +174,7 @@ class GraphBuilder(RoutedBuilder):
         return self.record(
             "concat", [(self.single(x), labels) for x in parts], [(label,) for label in labels],
             kind="concat", attributes={"dim": along, "offsets": offsets},
-            sizes={along: sum(sizes)}, starts=(along, offsets),
+            sizes={along: sum(sizes)}, starts={along: offsets},
         )  # fmt: skip
 
     def cache_append(self, cache: Ref, new: Ref, axis: int = -2) -> Ref:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -77,6 +77,7 @@ class Recorder:
         self.attributes = attributes
         self._tensors: dict[str, StoredAxes] = {}
         self._ops: list[Op] = []
+        self._with_channels_last: set[str] = set()
         self._path = ""
         self._line = ""
 
@@ -201,6 +202,26 @@ class Recorder:
             tuple(old for axis in axes for old in stored.groups[axis]) for axes in groups
         )
 
+    def _channels_last(self, x: Ref) -> tuple[int, ...] | None:
+        """The axes in the order in which they are stored, of what windows made; None of others."""
+        if x.tensor not in self._with_channels_last:
+            return None
+        view = self._current(x)
+        places = [index.dim for index in view.access]
+        names = [axis[0].name for axis in view.axes if len(axis) == 1]
+        moving = [name for name in places if name in names]
+        if len(names) != x.rank or len(moving) != len(places):
+            return None
+        still = [name for name in names if name not in moving]
+        return tuple(names.index(name) for name in (*still, *moving))
+
+    def _as_channels_first(self, made: Ref, order: Sequence[int]) -> Ref:
+        """What was recorded with its axes in another order, as ``order`` lists them."""
+        if tuple(order) == tuple(range(made.rank)):
+            return made
+        self._with_channels_last.add(made.tensor)
+        return replace(made, view=made.view.permuted([list(order).index(i) for i in range(made.rank)]))
+
     def single(self, x: Ref) -> Ref:
         """The value with one atom for every axis: stored so, or copied."""
         if any(len(atoms) > 1 for atoms in self._current(x).axes):
@@ -228,7 +249,7 @@ class Recorder:
         attributes: Mapping[str, Any] | None = None,
         dtype: str | None = None,
         sizes: Mapping[str, int] | None = None,
-        starts: tuple[str, Sequence[int]] | None = None,
+        starts: Mapping[str, Sequence[int]] | None = None,
     ) -> Ref:
         """Add an operator over labeled axes.
 
@@ -239,16 +260,16 @@ class Recorder:
         ----------
         output : labels of each axis of the result, outermost first; labels that it lacks are
             reduced.
-        sizes : of labels that no operand has, and of that of ``starts``.
-        starts : a label along which each operand is only a part, an atom, and where each starts.
+        sizes : of labels that no operand has, and of those of ``starts``.
+        starts : labels along which each operand is only a part, an atom, and where each starts.
 
         Raises
         ------
         CompileError : axes of one label have different sizes.
         """
-        along, firsts = starts or ("", (0,) * len(operands))
-        found = self._label_sizes(name, operands, dict(sizes or {}), along)
-        operands, dims = self._aligned(operands, found, along)
+        partial = dict(starts or {})
+        found = self._label_sizes(name, operands, dict(sizes or {}), partial)
+        operands, dims = self._aligned(operands, found, partial)
         kept = {label for labels in output for label in labels}
         order = [*dict.fromkeys(label for labels in output for label in labels)]
         order += [label for label in dims if label not in kept]
@@ -264,8 +285,8 @@ class Recorder:
         )
         unique = self._unique(name)
         read = tuple(
-            self._operand(x, labels, dims, {along: first})
-            for (x, labels), first in zip(operands, firsts, strict=True)
+            self._operand(x, labels, dims, {label: at[slot] for label, at in partial.items()})
+            for slot, (x, labels) in enumerate(operands)
         )
         places = [mixed_radix([d for label in labels for d in dims[label]]) for labels in output]
         shape = tuple(prod(found[label] for label in labels) for labels in output)
@@ -299,11 +320,11 @@ class Recorder:
         name: str,
         operands: Sequence[tuple[Ref, Labels]],
         found: dict[str, int],
-        along: str,
+        partial: Collection[str],
     ) -> dict[str, int]:
         for x, labels in operands:
             for label, size in zip(labels, x.shape, strict=True):
-                if label is None or label == along:
+                if label is None or label in partial:
                     continue
                 if found.setdefault(label, size) != size:
                     shapes = " and ".join(repr(other) for other, _ in operands)
@@ -314,7 +335,8 @@ class Recorder:
         return found
 
     def _aligned(
-        self, operands: Sequence[tuple[Ref, Labels]], sizes: Mapping[str, int], along: str
+        self, operands: Sequence[tuple[Ref, Labels]], sizes: Mapping[str, int],
+        partial: Collection[str],
     ) -> tuple[list[tuple[Ref, Labels]], dict[str, list[Dim]]]:
         """Operands and the dims of each label, into which all of them can be cut."""
         refs = list(operands)
@@ -326,7 +348,7 @@ class Recorder:
         for label, size in sizes.items():
             cuts = {size}
             for number, (x, labels) in enumerate(refs):
-                if label not in labels or label == along:
+                if label not in labels or label in partial:
                     continue
                 own = cuts_of(self._current(x).axes[list(labels).index(label)])
                 together = sorted({1, *cuts, *own})

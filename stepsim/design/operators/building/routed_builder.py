@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepsim.arguments import is_whole, shown
-from stepsim.design.operators.building.arithmetic import Arithmetic
 from stepsim.design.operators.building.recorder import Labels, Ref
+from stepsim.design.operators.building.windows import Windows
 from stepsim.typed import typed_class
 
 MOST_EXPERTS = 4096
@@ -14,7 +14,7 @@ MOST_EXPERTS = 4096
 
 
 @typed_class
-class RoutedBuilder(Arithmetic):
+class RoutedBuilder(Windows):
     """Dispatch, choice and combination, see :mod:`stepsim.design.operators.routed`."""
 
     def routing(self, name: str, rows: int, k: int) -> Ref:

@@ -232,11 +232,27 @@ def _load(port: Port, group: int, ports: tuple[tuple[str, int], ...], reuse_byte
     stream = port.itensor
     if isinstance(stream, Untyped):  # Loaded again for every tile of rows.
         return Dma("load", port.tensor, group, port.window, stream, None, ports)
-    once = _without_revisits(stream)
+    once = _each_once(stream)
     kept = converter(once, stream)
     if kept.bytes > reuse_bytes:
         once, kept = stream, converter(stream, stream)
     return Dma("load", port.tensor, group, port.window, once, kept, ports)
+
+
+def _each_once(stream: ITensor) -> ITensor:
+    """A stream of the same cells without repeats: of windows that overlap, the tensor in rows."""
+    once = _without_revisits(stream)
+    if once.tokens * once.token_cells <= stream.cells:
+        return once
+    element, loops = [], list[tuple[int, int, int]]()
+    for axis, (size, cells) in enumerate(zip(stream.shape, stream.element, strict=True)):
+        moves = sorted((loop.stride[axis], loop.trip) for loop in once.loops if loop.stride[axis])
+        # A tile has two axes; along those it takes windows with all that is between them.
+        if [step for step, _ in moves] != [cells] * len(moves) and axis >= stream.rank - 2:
+            cells = size
+        element.append(cells)
+        loops.append((axis, size // cells, cells))
+    return ITensor.of_loops(stream.shape, loops, element, stream.dtype)
 
 
 def _without_revisits(stream: ITensor) -> ITensor:

@@ -12,7 +12,7 @@ from math import gcd
 from typing import NamedTuple, TypeAlias
 
 from stepsim.design.operators.graph import Op, Operand, OperatorGraph
-from stepsim.design.operators.structured import concat_ends
+from stepsim.design.operators.structured import parts_of
 
 Parts: TypeAlias = tuple[tuple[int, int], ...]
 """First position and length of every part of a dim that is read alone."""
@@ -60,10 +60,8 @@ def parts_read(graph: OperatorGraph) -> dict[str, dict[str, Parts]]:
 def _window(op: Op, slot: int, operand: Operand) -> list[tuple[int, int]]:
     """First position and length of what an operand reads along every axis."""
     first, sizes = {}, dict(op.sizes)
-    if op.kind == "concat":
-        along = op.attributes["dim"]
-        first[along] = op.attributes["offsets"][slot]
-        sizes[along] = concat_ends(op)[slot] - first[along]
+    for dim, (start, end) in parts_of(op, slot).items():
+        first[dim], sizes[dim] = start, end - start
     window = []
     for index in operand.access:
         low = index.offset + sum(n * first.get(dim, 0) for dim, n in index.terms)

@@ -17,7 +17,7 @@ from typing import get_args
 from stepsim.design.choices import Choices, Order, Unrolling
 from stepsim.design.operators.graph import Index, Op, Operand, OperatorGraph, Tiling
 from stepsim.design.operators.routed import dynamic_dims
-from stepsim.design.operators.structured import concat_ends
+from stepsim.design.operators.structured import parts_of
 from stepsim.design.operators.types import points_of, unroll_of
 from stepsim.design.passes.loops.part_tiles import Parts, common_divisor, fits_parts, parts_read
 from stepsim.design.passes.loops.stream_order import stream_orders
@@ -113,7 +113,7 @@ def _tiled(
             steps[dim] = most
         else:
             steps[dim] = stated.get(dim) or _default_step(op, dim, size, parts.get(dim, ()))
-    order = op.tiling.order if op.tiling is not None else tuple(sizes)
+    order = op.tiling.order if op.tiling is not None else _scan_innermost(op, tuple(sizes))
     made = replace(op, tiling=Tiling(steps, order, unroll_of(op)))
     for operand in (*op.inputs, op.output):
         for index in operand.access:
@@ -188,9 +188,8 @@ def _divisor(size: int, most: int) -> int:
 
 def _unbroken(op: Op, dim: str) -> int:
     """What a tile of a dim has to divide: its size, or the greatest length that all parts have."""
-    if op.kind == "concat" and op.attributes["dim"] == dim:
-        return gcd(*concat_ends(op))
-    return op.sizes[dim]
+    parts = [parts_of(op, slot).get(dim, ()) for slot in range(len(op.inputs))]
+    return gcd(op.sizes[dim], *(place for part in parts for place in part))
 
 
 def _whole_dims(op: Op) -> frozenset[str]:
@@ -276,6 +275,8 @@ def permute(
         dims = [dim.name for dim in op.dims if dim.kind == first]
         dims += [dim.name for dim in op.dims if dim.kind != first]
         wanted = tuple(stated.get(op.name, dims))
+        if op.name not in (orders or {}):
+            wanted = _scan_innermost(op, wanted)
         if sorted(wanted) != sorted(dims):
             raise CompileError(
                 f"permute: {op.title()} has dims {', '.join(dims)}, found the order "
@@ -283,6 +284,14 @@ def permute(
             )
         made.append(replace(op, tiling=replace(tiling, order=wanted)))
     return graph.replaced(ops=tuple(made))
+
+
+def _scan_innermost(op: Op, order: tuple[str, ...]) -> tuple[str, ...]:
+    """The order, with the loop of a scan innermost, as it keeps one tile of sums."""
+    if op.kind != "scan":
+        return order
+    along = op.attributes["along"]
+    return (*(dim for dim in order if dim != along), along)
 
 
 def _tiling_of(op: Op, what: str) -> Tiling:
