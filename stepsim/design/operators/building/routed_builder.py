@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stepsim.arguments import is_whole, shown
 from stepsim.design.operators.building.recorder import Labels, Ref
-from stepsim.design.operators.building.windows import Windows
+from stepsim.design.operators.building.selecting import Selecting
 from stepsim.typed import typed_class
 
 MOST_EXPERTS = 4096
@@ -14,7 +14,7 @@ MOST_EXPERTS = 4096
 
 
 @typed_class
-class RoutedBuilder(Windows):
+class RoutedBuilder(Selecting):
     """Dispatch, choice and combination, see :mod:`stepsim.design.operators.routed`."""
 
     def routing(self, name: str, rows: int, k: int) -> Ref:

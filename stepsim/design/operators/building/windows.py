@@ -58,6 +58,15 @@ class Windows(Arithmetic):
         )  # fmt: skip
         return self._as_channels_first(made, order)
 
+    def _padded(self, x: Ref, pads: Sequence[tuple[int, int]], fill: float) -> Ref:
+        """A value padded for its windows: its channels become the last axis, which tiles have."""
+        if x.tensor not in self._with_channels_last and any(map(any, pads)):
+            order = (0, *range(2, x.rank), 1)
+            x = self.permute(x, order)
+            x = self.pad(x, [*pads, (0, 0)], fill)
+            return self._as_channels_first(x, order)
+        return self.pad(x, pads, fill)
+
     def unfold(self, x: Ref, axis: int, width: int, stride: int = 1, dilation: int = 1) -> Ref:
         """Windows of an axis, which may overlap: an axis of windows, and one of places in them."""
         at = self.axis("unfold", x, axis)
@@ -119,7 +128,7 @@ class Windows(Arithmetic):
         steps = self._of_each("stride", stride, spatial, 1)
         apart = self._of_each("dilation", dilation, spatial, 1)
         with self.at("conv"):
-            x = self._windows(self.pad(x, pads), w.shape[2:], steps, apart)
+            x = self._windows(self._padded(x, pads, 0.0), w.shape[2:], steps, apart)
             x = self.reshape(x, (x.shape[0], groups, w.shape[1], *x.shape[2:]))
             w = self.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:]))
             outer, inner = self._labels(spatial)
@@ -163,7 +172,7 @@ class Windows(Arithmetic):
         pads = [(n, n) for n in self._of_each("padding", padding, spatial, 0)]
         apart = self._of_each("dilation", dilation, spatial, 1)
         with self.at("pool"):
-            x = self.pad(x, pads, 0.0 if combine == "sum" else float("-inf"))
+            x = self._padded(x, pads, 0.0 if combine == "sum" else float("-inf"))
             x = self._windows(x, widths, steps, apart)
             outer, inner = self._labels(spatial)
             both = [label for pair in zip(outer, inner, strict=True) for label in pair]

@@ -10,7 +10,9 @@ import numpy as np
 from stepsim.arguments import is_number, shown
 from stepsim.design.operators.building.builder import GraphBuilder
 from stepsim.design.operators.building.recorder import Ref
+from stepsim.design.operators.building.selecting import POSITION
 from stepsim.design.operators.importers.imported import ImportedGraph
+from stepsim.design.operators.importers.norm_folding import folded
 from stepsim.design.operators.importers.patterns import rewritten
 from stepsim.design.operators.importers.values import WHOLE_TYPES, Value, values_before
 from stepsim.errors import CompileError, did_you_mean
@@ -47,7 +49,7 @@ def recorded(
     ------
     CompileError : operators are not known, all of them in one message; or costs are of no use.
     """
-    values = rewritten([*outputs.values(), *mutated.values()])
+    values = rewritten(folded([*outputs.values(), *mutated.values()]))
     states = _read_states(values_before(values))
     named = list(zip(outputs, values, strict=False))
     for name, value in zip(mutated, values[len(outputs) :], strict=True):
@@ -163,6 +165,7 @@ class _Record:
         self.assumed: set[str] = set()
         self._refs: dict[int, Ref] = {}
         self._names: set[str] = set()
+        self._positions: dict[int, Ref] = {}
 
     def ref(self, value: Value) -> Ref:
         """The value, which is recorded when it is first asked for."""
@@ -188,15 +191,28 @@ class _Record:
             )
         return made
 
-    def _declared(self, value: Value) -> Ref:
-        name = value.attributes.get("name")
-        if name is None:
-            name = f"{value.place.module}.constant" if value.place.module else "constant"
-        unique, number = str(name), 1
+    def positions(self, count: int) -> Ref:
+        """The numbers 0, 1, 2, ... as an input, which a run is given with the weights."""
+        if count not in self._positions:
+            name = self._named(f"positions_{count}")
+            self.arrays[name] = np.arange(count, dtype=np.float32)
+            self._positions[count] = self.builder.input(name, (count,), POSITION)
+        return self._positions[count]
+
+    def _named(self, name: str) -> str:
+        """The name, or with a number behind it where a tensor has it already."""
+        unique, number = name, 1
         while unique in self._names:
             number += 1
             unique = f"{name}_{number}"
         self._names.add(unique)
+        return unique
+
+    def _declared(self, value: Value) -> Ref:
+        name = value.attributes.get("name")
+        if name is None:
+            name = f"{value.place.module}.constant" if value.place.module else "constant"
+        unique = self._named(str(name))
         if value.array is not None:
             self.arrays[unique] = np.asarray(value.array)
         role = "state" if id(value) in self.states else value.op
@@ -244,6 +260,52 @@ class _Record:
             return self.builder.cache_append(parts[0], parts[1], axis)
         return self.builder.concat(parts, axis)
 
+    def conv(self, value: Value) -> Ref:
+        x, w, *bias = value.inputs
+        spatial = len(w.shape) - 2
+        if id(w) not in self._refs and w.array is not None:
+            # Stored so that tiles of it have two axes of channels.
+            order = (*range(2, spatial + 2), 1, 0)
+            stored = Value(w.op, (), [w.shape[axis] for axis in order], w.attributes, w.place,
+                           np.transpose(w.array, order))  # fmt: skip
+            turned = self.builder.permute(
+                self._declared(stored), (spatial + 1, spatial, *range(spatial))
+            )
+            self._refs[id(w)] = turned
+        return self.builder.conv(
+            self.ref(x), self.ref(w), self.ref(bias[0]) if bias else None, **value.attributes
+        )
+
+    def pool(self, value: Value) -> Ref:
+        return self.builder.pool(self.ref(value.inputs[0]), **value.attributes)
+
+    def unfold(self, value: Value) -> Ref:
+        x = self.builder.unfold(self.ref(value.inputs[0]), **value.attributes)
+        axes = [axis for axis in range(x.rank) if axis != value.attributes["axis"] + 1]
+        return self.builder.permute(x, [*axes, value.attributes["axis"] + 1])
+
+    def chosen(self, value: Value) -> Ref:
+        x, indices = self.refs(value)
+        axis = value.attributes["axis"]
+        if value.op in ("scatter", "add_rows"):
+            size = value.shape[axis]
+            method = getattr(self.builder, value.op)
+            made: Ref = method(x, indices, self.positions(size), size, axis)
+            return made
+        if value.op == "take":
+            return self.builder.take(x, indices, self.positions(x.shape[axis]), axis)
+        return self.builder.gather(x, indices, self.positions(x.shape[axis]), axis)
+
+    def rank(self, value: Value) -> Ref:
+        x, at = self.ref(value.inputs[0]), value.attributes
+        return self.builder.rank(x, self.positions(x.shape[at["axis"]]), at["axis"], at["least"])
+
+    def ranked(self, value: Value) -> Ref:
+        *x, rank = self.refs(value)
+        axis, count = value.attributes["axis"], value.attributes["count"]
+        positions = self.positions(rank.shape[axis])
+        return self.builder.ranked(rank, positions, count, x[0] if x else None, axis)
+
     def layer_norm(self, value: Value) -> Ref:
         at = value.attributes
         x, *rest = self.refs(value)
@@ -284,6 +346,14 @@ _RECORDERS: Mapping[str, Callable[[_Record, Value], Ref]] = {
     "rms_norm": _Record.rms_norm,
     "sdpa": _Record.sdpa,
     "unknown": _Record.opaque,
+    "conv": _Record.conv,
+    "pool": _Record.pool,
+    "unfold": _Record.unfold,
+    "pad": lambda r, v: r.builder.pad(r.ref(v.inputs[0]), **v.attributes),
+    **dict.fromkeys(("take", "gather", "scatter", "add_rows"), _Record.chosen),
+    "rank": _Record.rank,
+    "ranked": _Record.ranked,
+    "cumsum": lambda r, v: r.builder.cumsum(r.ref(v.inputs[0]), v.attributes["axis"]),
     "matmul": lambda r, v: r.builder.matmul(*r.refs(v)),
     "linear": lambda r, v: r.builder.linear(*r.refs(v)),
     "embedding": lambda r, v: r.builder.embedding(*r.refs(v)),

@@ -8,7 +8,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from stepsim.design.operators.importers import logic, torch_rows as rows, values as of
+from stepsim.design.operators.importers import (
+    logic,
+    selection,
+    torch_rows as rows,
+    torch_selection as chosen,
+    torch_windows as windows,
+    values as of,
+)
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 
 Writer: TypeAlias = Callable[..., "Value | tuple[Value, ...]"]
@@ -154,7 +161,7 @@ def _sdpa(
 
 
 def _embedding(table: Value, indices: Value, *unused: Any, at: Place, **ignored: Any) -> Value:
-    return of.embedding(table, indices, at)
+    return selection.take(table, 0, indices, at)
 
 
 def _t(x: Value, *, at: Place) -> Value:
@@ -357,6 +364,36 @@ OPS: Mapping[str, Writer] = {
     "var.dim": _var,
     "var.correction": lambda x, axes=None, *, correction=1, keepdim=False, at: _var(
         x, axes, keepdim=keepdim, correction=1 if correction is None else correction, at=at),
+    "conv1d.default": windows.conv,
+    "conv2d.default": windows.conv,
+    "conv3d.default": windows.conv,
+    "conv1d.padding": windows.conv,
+    "conv2d.padding": windows.conv,
+    "conv3d.padding": windows.conv,
+    "convolution.default": windows.convolution,
+    **{f"{kind}_pool{n}d.default": write for n in (1, 2, 3) for kind, write in (
+        ("max", windows.max_pool(n)), ("avg", windows.avg_pool(n)),
+        ("adaptive_avg", windows.adaptive("mean")), ("adaptive_max", windows.adaptive("max")),
+    )},
+    "pad.default": windows.pad,
+    "constant_pad_nd.default": lambda x, pads, fill=0.0, *, at: windows.pad(
+        x, pads, "constant", fill, at=at),
+    "unfold.default": windows.unfold,
+    "batch_norm.default": windows.batch_norm,
+    "_native_batch_norm_legit_no_training.default": windows.native_batch_norm,
+    "cumsum.default": chosen.cumsum,
+    "topk.default": chosen.topk,
+    "max.dim": chosen.max_of_axis,
+    "argmax.default": chosen.argmax,
+    "gather.default": chosen.gather,
+    "scatter.src": chosen.scatter,
+    "scatter.value": chosen.scatter,
+    "scatter_add.default": chosen.scatter_add,
+    "index_add.default": chosen.index_add,
+    "one_hot.default": chosen.one_hot,
+    "new_zeros.default": chosen.new_filled(0.0),
+    "new_ones.default": chosen.new_filled(1.0),
+    "new_full.default": chosen.new_filled(None),
     "dropout.default": _dropout,
     "native_dropout.default": _native_dropout,
     **{f"{name}.default": _same for name in (

@@ -19,7 +19,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _OF_PYTORCH = re.compile(r"/torch/(nn/|_|utils/|fx/|export/)")
 _CONVERSIONS = ("to.dtype", "to.dtype_layout", "_to_copy.default", "type_as.default")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-_OF_ANY_TYPE = ("zeros_like", "ones_like")
+_OF_ANY_TYPE = ("zeros_like", "ones_like", "new_zeros", "new_ones", "argmax")
 
 
 def _short(target: Any) -> str:

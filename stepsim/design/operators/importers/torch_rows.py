@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepsim.design.operators.importers import values as of
+from stepsim.design.operators.importers import selection, values as of
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 
 
@@ -69,13 +69,10 @@ def index(x: Value, indices: Sequence[Value | None], *, at: Place) -> Value:
     given = [axis for axis, one in enumerate(indices) if one is not None]
     given_rows = indices[given[0]]
     assert given_rows is not None
-    if len(given) == 1 and given_rows.is_constant and given_rows.array.dtype != bool:
-        if len(given_rows.shape) == 1:
-            first, last = _neighbors(given_rows, given[0], x)
-            return of.slice_of(x, given[0], first, last, 1, at)
-    elif given == [0] and len(x.shape) == 2:
-        return of.embedding(x, given_rows, at)
-    raise Unsupported("known are rows of a matrix by whole numbers, and neighbors along one axis")
+    is_mask = given_rows.is_constant and given_rows.array.dtype == bool
+    if len(given) > 1 or is_mask or given_rows.attributes.get("dtype") == "bool":
+        raise Unsupported("positions along several axes, or by bools; give numbers along one axis")
+    return selection.take(x, given[0], given_rows, at)
 
 
 def index_select(x: Value, axis: int, positions: Value, *, at: Place) -> Value:
