@@ -153,6 +153,26 @@ class Arithmetic(Shaping):
             self.fail(f"bmm: found {x} and {y}", "give two batches of as many matrices")
         return self._batched("bmm", x, y)
 
+    def einsum(self, operands: Sequence[str], output: str, *inputs: Ref) -> Ref:
+        """A sum of products over named axes.
+
+        Parameters
+        ----------
+        operands : of each input a letter for every axis.
+        output : letters of the result; what it lacks is summed up.
+        """
+        if len(operands) != len(inputs) or not inputs:
+            self.fail(f"einsum: {len(operands)} texts for {len(inputs)} inputs", "give one for each")
+        for letters, x in zip(operands, inputs, strict=True):
+            if len(letters) != x.rank or len(set(letters)) != len(letters):
+                self.fail(f"einsum: {shown(letters)} for {x}", "give each axis a letter of its own")
+        body: Expr = ("arg", 0)
+        for number in range(1, len(inputs)):
+            body = ("mul", body, ("arg", number))
+        pairs = [(x, list(letters)) for letters, x in zip(operands, inputs, strict=True)]
+        kept = [(letter,) for letter in output]
+        return self.record("einsum", pairs, kept, body=body, combine="sum")
+
     def _batched(self, name: str, x: Ref, y: Ref) -> Ref:
         rows = ["m"] if x.rank > 1 else []
         rank = max(x.rank, y.rank) - 2

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from stepsim.design.operators.importers import logic, values as of
+from stepsim.design.operators.importers import (
+    logic,
+    onnx_selection as chosen,
+    onnx_windows as windows,
+    values as of,
+)
 from stepsim.design.operators.importers.onnx_inputs import (
     Attributes,
     Inputs,
@@ -228,50 +233,6 @@ def _concat(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     return of.concat(kept, attributes["axis"], at)
 
 
-def _gather(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x, indices = given_inputs(inputs)
-    axis = attributes.get("axis", 0)
-    if indices.is_constant:
-        if not indices.shape:
-            return of.select(x, axis, int(indices.array), at)
-        if len(indices.shape) == 1:
-            first, last = _neighbors(indices.array, x.shape[axis])
-            return of.slice_of(x, axis, first, last, 1, at)
-    if axis == 0 and len(x.shape) == 2:
-        return of.embedding(x, indices, at)
-    raise Unsupported("known are rows of a matrix by whole numbers, and neighbors along one axis")
-
-
-def _neighbors(positions: Any, size: int) -> tuple[int, int]:
-    rows = [int(row) % size for row in positions.reshape(-1)]
-    if rows != list(range(rows[0], rows[0] + len(rows))):
-        raise Unsupported("positions that are not adjacent")
-    return rows[0], rows[0] + len(rows)
-
-
-def _scatter_nd(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x, indices, new = given_inputs(inputs)
-    if attributes.get("reduction", b"none") not in (b"none", "none"):
-        raise Unsupported("it combines what it writes with what was there")
-    if not indices.is_constant:
-        raise Unsupported("positions that depend on an input; addresses are fixed when the graph "
-                          "is made")  # fmt: skip
-    # Whole planes in front, and one axis in which the positions are neighbors.
-    places = indices.array.reshape(-1, indices.shape[-1])
-    moving = [i for i in range(places.shape[1]) if len(set(places[:, i].tolist())) != x.shape[i]]
-    axis = moving[-1] if moving else 0
-    rows = sorted(set(places[:, axis].tolist()))
-    first, last = _neighbors(np.array(rows), x.shape[axis])
-    shape = [*x.shape[:axis], last - first, *x.shape[axis + 1 :]]
-    grid = np.meshgrid(
-        *(np.arange(first, last) if i == axis else np.arange(x.shape[i])
-          for i in range(places.shape[1])), indexing="ij",
-    )  # fmt: skip
-    if not np.array_equal(np.stack([part.ravel() for part in grid], 1), places):
-        raise Unsupported("positions that are not rows of one axis")
-    return of.replaced_rows(x, of.reshape(new, shape, at), axis, first, last, at)
-
-
 def _attention(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value, ...]:
     q, k, v = (x for x in inputs[:3] if x is not None)
     mask, past_k, past_v = (input_at(inputs, i) for i in (3, 4, 5))
@@ -376,8 +337,23 @@ OPS: Mapping[str, Writer] = {
     "Slice": _slice,
     "Split": _split,
     "Concat": _concat,
-    "Gather": _gather,
-    "ScatterND": _scatter_nd,
+    "Einsum": chosen.einsum,
+    "Conv": windows.conv,
+    "MaxPool": windows.max_pool,
+    "AveragePool": windows.average_pool,
+    "GlobalAveragePool": windows.of_all("mean"),
+    "GlobalMaxPool": windows.of_all("max"),
+    "BatchNormalization": windows.batch_norm,
+    "Pad": windows.pad,
+    "CumSum": chosen.cum_sum,
+    "TopK": chosen.top_k,
+    "ArgMax": chosen.arg_max,
+    "OneHot": chosen.one_hot,
+    "Gather": chosen.gather,
+    "GatherElements": chosen.gather_elements,
+    "GatherND": chosen.gather_nd,
+    "ScatterElements": chosen.scatter_elements,
+    "ScatterND": chosen.scatter_nd,
     "Attention": _attention,
     "RotaryEmbedding": _rotary,
 }  # fmt: skip

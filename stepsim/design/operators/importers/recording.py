@@ -351,6 +351,8 @@ _RECORDERS: Mapping[str, Callable[[_Record, Value], Ref]] = {
     "unfold": _Record.unfold,
     "pad": lambda r, v: r.builder.pad(r.ref(v.inputs[0]), **v.attributes),
     **dict.fromkeys(("take", "gather", "scatter", "add_rows"), _Record.chosen),
+    "einsum": lambda r, v: r.builder.einsum(v.attributes["operands"], v.attributes["output"],
+                                            *r.refs(v)),
     "rank": _Record.rank,
     "ranked": _Record.ranked,
     "cumsum": lambda r, v: r.builder.cumsum(r.ref(v.inputs[0]), v.attributes["axis"]),
