@@ -56,5 +56,6 @@ def drawn_schedule(draw: Any, graph: OperatorGraph) -> OperatorGraph:
             whole = op.kind == "rotary" and dim in ("t", "p")
             if not whole:
                 tiles[op.name][dim] = draw(some.sampled_from(divisors))
-        orders[op.name] = draw(some.permutations([dim.name for dim in op.dims]))
+        order = draw(some.permutations([dim.name for dim in op.dims]))
+        orders[op.name] = sorted(order, key=lambda dim: dim == op.attributes.get("along"))
     return permute(tile(graph, 1 << 20, tiles), orders=orders)

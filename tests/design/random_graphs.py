@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as some
+from numpy.lib.stride_tricks import sliding_window_view
 
 from stepsim.design import GraphBuilder, OperatorGraph, Ref
 
@@ -36,6 +37,11 @@ class Drawn:
         ref = getattr(self.builder, role)(name, shape)
         return ref, self.values[name]
 
+    def given_positions(self, count: int) -> tuple[Ref, Any]:
+        ref, values = self.given((count,))
+        values[...] = np.arange(count)
+        return ref, values
+
 
 def _reshaped(draw: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Another shape of as many elements, with axes of size 1 here and there."""
@@ -56,8 +62,11 @@ def _step(draw: Any, d: Drawn) -> tuple[Ref, Any]:
     kinds = ["unary", "number", "reshape", "binary", "expand"]
     if rank:
         kinds += ["permute", "slice", "reduce", "linear", "softmax", "rms", "concat", "again"]
+        kinds += ["cumsum", "pad", "windows", "chosen"]
     if rank > 1:
         kinds += ["matmul", "mask"]
+    if rank > 2:
+        kinds += ["conv"]
     if rank and x.shape[-1] % 2 == 0:
         kinds += ["rotary"]
     kind = draw(some.sampled_from(kinds))
@@ -117,6 +126,34 @@ def _step(draw: Any, d: Drawn) -> tuple[Ref, Any]:
     if kind == "linear":
         w, a = d.given((draw(some.sampled_from(SIZES)), x.shape[-1]), "weight")
         return b.scale(b.linear(x, w), 0.25), v @ a.T * 0.25
+    if kind == "cumsum":
+        return b.cumsum(x, axis), v.cumsum(axis)
+    if kind == "pad":
+        pads = [(draw(some.integers(0, 2)), draw(some.integers(0, 2))) for _ in range(rank)]
+        return b.pad(x, pads, 0.5), np.pad(v, pads, constant_values=0.5)
+    if kind == "windows":  # the largest values of some that may overlap
+        width = draw(some.integers(1, x.shape[axis]))
+        stride, apart = draw(some.integers(1, 2)), draw(some.integers(1, 2))
+        if apart * (width - 1) + 1 > x.shape[axis]:
+            apart = 1
+        seen = sliding_window_view(v, apart * (width - 1) + 1, axis)[..., ::apart]
+        at = tuple(slice(None, None, stride if i == axis else 1) for i in range(rank))
+        made = b.unfold(x, axis, width, stride, apart)
+        return b.max(made, axis + 1), seen[at].max(-1)
+    if kind == "chosen":
+        places, _ = d.given_positions(x.shape[axis])
+        order = b.rank(x, places, axis)
+        chosen = b.ranked(order, places, 1, axis=axis)
+        made = b.gather(x, b.reshape(chosen, chosen.shape), places, axis)
+        return made, v.max(axis, keepdims=True)
+    if kind == "conv":
+        out, width = draw(some.sampled_from(SIZES)), draw(some.integers(1, x.shape[-1]))
+        w, a = d.given((*(1,) * (rank - 3), width, x.shape[1], out), "weight")
+        turned = b.permute(w, (rank - 1, rank - 2, *range(rank - 2)))
+        # Positions before the last axis have windows of one place.
+        seen = sliding_window_view(v, width, -1)
+        product = np.einsum("nc...w,wco->no...", seen, a.reshape(width, x.shape[1], out))
+        return b.scale(b.conv(x, turned), 0.25), product * 0.25
     if kind == "matmul":
         lead = tuple(draw(some.sampled_from([1, size])) for size in x.shape[:-2])
         y, w = d.given((*lead, x.shape[-1], draw(some.sampled_from(SIZES))))

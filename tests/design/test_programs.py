@@ -117,7 +117,8 @@ def converter_bytes(graph: DataflowGraph) -> int:
         for row in group.program.metrics().table():
             if row.operator.name == "bufferize" and not row.operator.label.startswith("load_"):
                 tile = row.operator.inputs[0].type
-                found += int(row.on_chip_memory) - int(tile.rows) * int(tile.cols)
+                bits = int(tile.rows) * int(tile.cols) * tile.dtype.bits
+                found += int(row.on_chip_memory) - bits // 8
     return found
 
 

@@ -255,8 +255,8 @@ def test_rows_of_a_table(onnx: Any) -> None:
 
 
 def _strange(onnx: Any) -> Any:
-    nodes = [("CumSum", ["x", "a"], ["b"], {}), ("Erf", ["b"], ["c"], {}),
-             ("CumSum", ["c", "a"], ["y"], {})]  # fmt: skip
+    nodes = [("CumSum", ["x", "a"], ["b"], {"reverse": 1}), ("Erf", ["b"], ["c"], {}),
+             ("CumSum", ["c", "a"], ["y"], {"reverse": 1})]  # fmt: skip
     return model_of(onnx, nodes, X, {"a": np.int64(1)})
 
 
@@ -265,7 +265,7 @@ def test_unknown_operators_are_all_listed(onnx: Any) -> None:
         from_onnx(_strange(onnx))
     text = str(caught.value)
     assert "2 operators are not known" in text
-    assert "CumSum in n0, n2" in text
+    assert "CumSum in n0: sums without their own value, or from the end" in text
     assert "Erf in n1" in text
     assert "keep_going=True" in text
 

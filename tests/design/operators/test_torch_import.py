@@ -468,7 +468,7 @@ def test_what_would_have_other_values_is_refused(name: str, why: str, torch: Any
 def _strange(torch: Any) -> Any:
     class Inner(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: Any) -> Any:
-            return torch.cumsum(x, -1) + torch.cumprod(x, -1)
+            return torch.logcumsumexp(x, -1) + torch.cumprod(x, -1)
 
     class Outer(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -487,7 +487,7 @@ def test_unknown_operators_are_all_listed_with_their_places(torch: Any) -> None:
     with pytest.raises(CompileError) as caught:
         from_torch(_strange(torch), (torch.zeros(2, 4),))
     text = str(caught.value)
-    for target in ("aten.cumsum.default", "aten.sort.default", "aten.cumprod.default"):
+    for target in ("aten.logcumsumexp.default", "aten.sort.default", "aten.cumprod.default"):
         assert target in text
     assert text.count("layers.0 (test_torch_import.py:") >= 2
     assert text.count("layers.1 (test_torch_import.py:") >= 2
@@ -497,25 +497,25 @@ def test_unknown_operators_are_all_listed_with_their_places(torch: Any) -> None:
 
 
 def test_unknown_operators_can_be_opaque(torch: Any) -> None:
-    module = module_of(torch, lambda m, x: torch.cumsum(x * 2, -1) + torch.sort(x).values)
+    module = module_of(torch, lambda m, x: torch.logcumsumexp(x * 2, -1) + torch.sort(x).values)
     inputs = (torch.zeros(2, 4),)
-    graph = from_torch(module, inputs, keep_going=True, costs={"aten.cumsum.default": 2.5})
+    graph = from_torch(module, inputs, keep_going=True, costs={"aten.logcumsumexp.default": 2.5})
     opaque = {op.attributes["target"]: op.flops for op in graph.ops if op.kind == "opaque"}
-    assert opaque == {"aten.cumsum.default": 20, "aten.sort.default": 8}
+    assert opaque == {"aten.logcumsumexp.default": 20, "aten.sort.default": 8}
     assert graph.attributes["assumed_costs"] == ["aten.sort.default"]
-    with pytest.raises(CompileError, match=r"'aten\.(sort|cumsum)\.default' is opaque"):
+    with pytest.raises(CompileError, match=r"'aten\.(sort|logcumsumexp)\.default' is opaque"):
         graph.evaluate({str(graph.order[0]): np.zeros((2, 4))})
 
 
 @pytest.mark.parametrize(
     ("costs", "message"),
-    [({"aten.cumsun.default": 1}, "did you mean 'aten.cumsum.default'"),
-     ({"aten.cumsum.default": -1}, "the cost of 'aten.cumsum.default' is -1")],
+    [({"aten.logcumsumexq.default": 1}, "did you mean 'aten.logcumsumexp.default'"),
+     ({"aten.logcumsumexp.default": -1}, "the cost of 'aten.logcumsumexp.default' is -1")],
 )  # fmt: skip
 def test_costs_that_are_of_no_use_are_refused(
     costs: dict[str, float], message: str, torch: Any
 ) -> None:
-    module = module_of(torch, lambda m, x: torch.cumsum(x, -1))
+    module = module_of(torch, lambda m, x: torch.logcumsumexp(x, -1))
     with pytest.raises(CompileError, match=message):
         from_torch(module, (torch.zeros(2, 4),), keep_going=True, costs=costs)
 

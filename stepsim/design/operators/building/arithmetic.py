@@ -162,7 +162,9 @@ class Arithmetic(Shaping):
         output : letters of the result; what it lacks is summed up.
         """
         if len(operands) != len(inputs) or not inputs:
-            self.fail(f"einsum: {len(operands)} texts for {len(inputs)} inputs", "give one for each")
+            self.fail(
+                f"einsum: {len(operands)} texts for {len(inputs)} inputs", "give one for each"
+            )
         for letters, x in zip(operands, inputs, strict=True):
             if len(letters) != x.rank or len(set(letters)) != len(letters):
                 self.fail(f"einsum: {shown(letters)} for {x}", "give each axis a letter of its own")

@@ -220,7 +220,9 @@ class Recorder:
         if tuple(order) == tuple(range(made.rank)):
             return made
         self._with_channels_last.add(made.tensor)
-        return replace(made, view=made.view.permuted([list(order).index(i) for i in range(made.rank)]))
+        return replace(
+            made, view=made.view.permuted([list(order).index(i) for i in range(made.rank)])
+        )
 
     def single(self, x: Ref) -> Ref:
         """The value with one atom for every axis: stored so, or copied."""
@@ -335,7 +337,9 @@ class Recorder:
         return found
 
     def _aligned(
-        self, operands: Sequence[tuple[Ref, Labels]], sizes: Mapping[str, int],
+        self,
+        operands: Sequence[tuple[Ref, Labels]],
+        sizes: Mapping[str, int],
         partial: Collection[str],
     ) -> tuple[list[tuple[Ref, Labels]], dict[str, list[Dim]]]:
         """Operands and the dims of each label, into which all of them can be cut."""

@@ -1,7 +1,8 @@
 """Rows and entries that whole numbers choose in a run, for :class:`GraphBuilder`.
 
-An address off chip is fixed when a program is made, so that numbers that a run computes are compared
-with all positions of an axis: what they choose is a sum over the positions, in which one counts.
+An address off chip is fixed when a program is made, so that numbers that a run computes are
+compared with all positions of an axis: what they choose is a sum over the positions, of which one
+counts. Numbers that are no position choose nothing, which gives 0.
 """
 
 from __future__ import annotations
@@ -46,9 +47,7 @@ class Selecting(Windows):
         chosen = [*labels[:at], "j", *labels[at + 1 :]]
         return self._chosen("gather", (indices, chosen), positions, (x, labels), labels[at], chosen)
 
-    def scatter(
-        self, source: Ref, indices: Ref, positions: Ref, size: int, axis: int = -1
-    ) -> Ref:
+    def scatter(self, source: Ref, indices: Ref, positions: Ref, size: int, axis: int = -1) -> Ref:
         """Zeros with a source added at positions of an axis: ``y[.., indices[.., j, ..], ..]``.
 
         Parameters
@@ -63,9 +62,7 @@ class Selecting(Windows):
             "scatter", (indices, given), positions, (source, given), labels[at], labels
         )
 
-    def add_rows(
-        self, source: Ref, indices: Ref, positions: Ref, size: int, axis: int = 0
-    ) -> Ref:
+    def add_rows(self, source: Ref, indices: Ref, positions: Ref, size: int, axis: int = 0) -> Ref:
         """Zeros with position j of an axis of a source added at position ``indices[j]``.
 
         Parameters
@@ -131,11 +128,10 @@ class Selecting(Windows):
         """Sums along an axis, each with all that came before it."""
         at = self.axis("cumsum", x, axis)
         labels = [f"d{i}" for i in range(x.rank)]
-        made = self.record(
+        return self.record(
             "cumsum", [(self.single(x), labels)], [(label,) for label in labels], kind="scan",
             attributes={"along": labels[at]},
         )  # fmt: skip
-        return made
 
     def _first(self, positions: Ref, count: int) -> Ref:
         if positions.rank != 1 or positions.shape[0] < count:

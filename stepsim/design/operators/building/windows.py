@@ -191,11 +191,11 @@ class Windows(Arithmetic):
     def _of_each(
         self, name: str, given: int | Sequence[int], count: int, least: int
     ) -> tuple[int, ...]:
-        found = (given,) * count if is_whole(given) else tuple(given)  # type: ignore[arg-type]
+        found = tuple(given) if isinstance(given, Sequence) else (given,) * count
         if len(found) != count or not all(is_whole(n) and n >= least for n in found):
             self.fail(f"{name} is {shown(given)}",
                       f"use an int from {least}, or {count} of them")  # fmt: skip
-        return found  # type: ignore[return-value]
+        return found
 
     def _windows(
         self, x: Ref, widths: Sequence[int], steps: Sequence[int], apart: Sequence[int]

@@ -53,9 +53,7 @@ def scatter_nd(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     how = _reduction(attributes)
     if how == "add" and indices.shape[-1] == 1:
         rows = of.reshape(indices, (-1,), at)
-        return selection.add_rows(
-            x, 0, rows, of.reshape(new, (*rows.shape, *x.shape[1:]), at), at
-        )
+        return selection.add_rows(x, 0, rows, of.reshape(new, (*rows.shape, *x.shape[1:]), at), at)
     if how != "none":
         raise Unsupported(f"reduction is '{how}'; known are 'none', and 'add' of rows")
     if not indices.is_constant:

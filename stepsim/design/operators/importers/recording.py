@@ -266,8 +266,8 @@ class _Record:
         if id(w) not in self._refs and w.array is not None:
             # Stored so that tiles of it have two axes of channels.
             order = (*range(2, spatial + 2), 1, 0)
-            stored = Value(w.op, (), [w.shape[axis] for axis in order], w.attributes, w.place,
-                           np.transpose(w.array, order))  # fmt: skip
+            array = np.transpose(w.array, order)
+            stored = Value(w.op, (), array.shape, w.attributes, w.place, array)
             turned = self.builder.permute(
                 self._declared(stored), (spatial + 1, spatial, *range(spatial))
             )
@@ -351,8 +351,9 @@ _RECORDERS: Mapping[str, Callable[[_Record, Value], Ref]] = {
     "unfold": _Record.unfold,
     "pad": lambda r, v: r.builder.pad(r.ref(v.inputs[0]), **v.attributes),
     **dict.fromkeys(("take", "gather", "scatter", "add_rows"), _Record.chosen),
-    "einsum": lambda r, v: r.builder.einsum(v.attributes["operands"], v.attributes["output"],
-                                            *r.refs(v)),
+    "einsum": lambda r, v: r.builder.einsum(
+        v.attributes["operands"], v.attributes["output"], *r.refs(v)
+    ),
     "rank": _Record.rank,
     "ranked": _Record.ranked,
     "cumsum": lambda r, v: r.builder.cumsum(r.ref(v.inputs[0]), v.attributes["axis"]),

@@ -62,9 +62,7 @@ def gather(x: Value, axis: int, indices: Value, place: Place) -> Value:
     return of.made("gather", (x, indices), indices.shape, place, axis=axis)
 
 
-def scatter(
-    x: Value, axis: int, indices: Value, source: Value, add: bool, place: Place
-) -> Value:
+def scatter(x: Value, axis: int, indices: Value, source: Value, add: bool, place: Place) -> Value:
     """The value with a source written to, or added at, positions of an axis."""
     axis %= len(x.shape)
     own = [size for other, size in enumerate(x.shape) if other != axis]
@@ -97,7 +95,9 @@ def add_rows(x: Value, axis: int, indices: Value, source: Value, place: Place) -
     return made if x.number == 0.0 else of.elementwise("add", (x, made), place)
 
 
-def largest(x: Value, count: int, axis: int, place: Place, least: bool = False) -> tuple[Value, Value]:
+def largest(
+    x: Value, count: int, axis: int, place: Place, least: bool = False
+) -> tuple[Value, Value]:
     """The largest values of an axis in falling order, or the least in rising, and their places."""
     axis %= len(x.shape)
     if not 1 <= count <= x.shape[axis]:

@@ -22,9 +22,7 @@ def topk(
     return selection.largest(x, count, axis, at, least=not largest)
 
 
-def max_of_axis(
-    x: Value, axis: int, keepdim: bool = False, *, at: Place
-) -> tuple[Value, Value]:
+def max_of_axis(x: Value, axis: int, keepdim: bool = False, *, at: Place) -> tuple[Value, Value]:
     return of.reduce("max", x, [axis], keepdim, at), argmax(x, axis, keepdim, at=at)
 
 
@@ -38,9 +36,7 @@ def argmax(x: Value, axis: int | None = None, keepdim: bool = False, *, at: Plac
     return found if keepdim else of.reshape(found, (*x.shape[:place], *x.shape[place + 1 :]), at)
 
 
-def gather(
-    x: Value, axis: int, indices: Value, *, sparse_grad: bool = False, at: Place
-) -> Value:
+def gather(x: Value, axis: int, indices: Value, *, sparse_grad: bool = False, at: Place) -> Value:
     return selection.gather(x, axis, indices, at)
 
 
@@ -65,6 +61,7 @@ def one_hot(indices: Value, count: int = -1, *, at: Place) -> Value:
 
 def new_filled(number: float | None) -> Any:
     def write(x: Value, shape: Any, fill: float = 0.0, *, at: Place, **ignored: Any) -> Value:
-        return of.constant(np.full(tuple(shape), fill if number is None else number, np.float32), at)
+        value = fill if number is None else number
+        return of.constant(np.full(tuple(shape), value, np.float32), at)
 
     return write

@@ -14,13 +14,14 @@ from stepsim.design.passes.fusion.groups import (
     FusionGraph,
     Groups,
 )
+from stepsim.design.passes.fusion.loads import again, kept
 from stepsim.design.passes.fusion.methods import (
     best_groups,
     greedy_groups,
     merged_groups,
 )
 from stepsim.errors import CompileError, did_you_mean
-from stepsim.itensor import ITensor, NormalForm, converter
+from stepsim.itensor import NormalForm
 from stepsim.typed import typed
 
 REUSE_BYTES = 1 << 18
@@ -158,19 +159,19 @@ def _loads_within(graph: DataflowGraph, budget: int) -> DataflowGraph:
         kernels[0].group: budget - graph.converter_bytes_of(kernels[0].group)
         for kernels in graph.groups
     }
-    again: dict[str, Dma] = {}
+    replaced: dict[str, Dma] = {}
     worth: list[tuple[float, Dma]] = []
     for dma in graph.dmas:
         if dma.converter is not None and dma.converter.kind != "fifo":
-            stream = dma.converter.dst
-            again[dma.name] = replace(dma, walk=stream, converter=converter(stream, stream))
-            saved = again[dma.name].traffic - dma.traffic
+            walk, joined = again(dma.converter.dst)
+            replaced[dma.name] = replace(dma, walk=walk, converter=joined)
+            saved = replaced[dma.name].traffic - dma.traffic
             worth.append((saved / dma.converter_bytes, dma))
     for _, dma in sorted(worth, key=lambda pair: (-pair[0], pair[1].name)):
         if dma.converter_bytes <= left[dma.group]:
             left[dma.group] -= dma.converter_bytes
-            del again[dma.name]
-    return graph.replaced(dmas=tuple(again.get(dma.name, dma) for dma in graph.dmas))
+            del replaced[dma.name]
+    return graph.replaced(dmas=tuple(replaced.get(dma.name, dma) for dma in graph.dmas))
 
 
 def _in_running_order(graph: FusionGraph, labels: tuple[int, ...]) -> list[int]:
@@ -232,30 +233,5 @@ def _load(port: Port, group: int, ports: tuple[tuple[str, int], ...], reuse_byte
     stream = port.itensor
     if isinstance(stream, Untyped):  # Loaded again for every tile of rows.
         return Dma("load", port.tensor, group, port.window, stream, None, ports)
-    once = _each_once(stream)
-    kept = converter(once, stream)
-    if kept.bytes > reuse_bytes:
-        once, kept = stream, converter(stream, stream)
-    return Dma("load", port.tensor, group, port.window, once, kept, ports)
-
-
-def _each_once(stream: ITensor) -> ITensor:
-    """A stream of the same cells without repeats: of windows that overlap, the tensor in rows."""
-    once = _without_revisits(stream)
-    if once.tokens * once.token_cells <= stream.cells:
-        return once
-    element, loops = [], list[tuple[int, int, int]]()
-    for axis, (size, cells) in enumerate(zip(stream.shape, stream.element, strict=True)):
-        moves = sorted((loop.stride[axis], loop.trip) for loop in once.loops if loop.stride[axis])
-        # A tile has two axes; along those it takes windows with all that is between them.
-        if [step for step, _ in moves] != [cells] * len(moves) and axis >= stream.rank - 2:
-            cells = size
-        element.append(cells)
-        loops.append((axis, size // cells, cells))
-    return ITensor.of_loops(stream.shape, loops, element, stream.dtype)
-
-
-def _without_revisits(stream: ITensor) -> ITensor:
-    form = stream.normal_form()
-    moving = tuple(loop for loop in form.loops if not loop.is_revisit)
-    return ITensor.of_normal_form(NormalForm(form.element, form.constants, moving), stream.dtype)
+    walk, found = kept(stream, reuse_bytes)
+    return Dma("load", port.tensor, group, port.window, walk, found, ports)
