@@ -9,10 +9,41 @@ import numpy as np
 from hypothesis import strategies as some
 
 import stepsim as st
-from stepsim.design import DataflowGraph, OperatorGraph, permute, programs_of, tile
+from stepsim.design import (
+    DataflowGraph,
+    OperatorGraph,
+    fold_unit_dims,
+    fuse_elementwise,
+    fuse_kernels,
+    kernels_of,
+    permute,
+    programs_of,
+    share_converters,
+    tile,
+    unroll,
+)
+from stepsim.design.passes.fusion.grouping import REUSE_BYTES
 from stepsim.simulation import run_functional
 
-__all__ = ["drawn_schedule", "evaluated", "simulated", "worst"]
+__all__ = ["drawn_schedule", "evaluated", "same_on_tiles", "simulated", "worst"]
+
+
+def same_on_tiles(
+    graph: OperatorGraph,
+    values: Mapping[str, Any],
+    size: int = 4,
+    budget: int = 1 << 40,
+    order: Any = "reductions_outermost",
+    reuse_bytes: int = REUSE_BYTES,
+) -> DataflowGraph:
+    """The design of a graph, whose programs compute and count the same as the graph."""
+    plain = fuse_elementwise(fold_unit_dims(graph))
+    scheduled = permute(unroll(tile(plain, size), 4096), order)
+    made = share_converters(kernels_of(scheduled))
+    made = fuse_kernels(made, budget, reuse_bytes=reuse_bytes)
+    assert worst(plain, evaluated(made, values), plain.evaluate(values)) < 1e-4
+    assert simulated(made)[1] == plain.flops
+    return made
 
 
 def evaluated(graph: DataflowGraph, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -11,6 +13,24 @@ from stepsim.design.operators.importers.onnx_ops import OPS as ONNX
 from stepsim.design.operators.importers.torch_ops import OPS as TORCH
 from tests.design.operators.example_models import require_torch
 from tests.pages import DOCS, run_page
+
+
+def _drawing() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("refusals", DOCS / "refusals.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_all_that_is_refused_is_on_the_page() -> None:
+    refusals = _drawing()
+    page = refusals.PAGE.read_text(encoding="utf-8")
+    assert refusals.drawn(page) == page, "run python docs/refusals.py"
+    users = {text: (of_torch, of_onnx) for text, of_torch, of_onnx in refusals.rows()}
+    assert all(any(tables) for tables in users.values()), "no operator comes to it"
+    assert users["reduction is '...'; known are 'none' and 'add'"] == ([], ["ScatterElements"])
 
 
 @pytest.mark.torch

@@ -167,8 +167,8 @@ class Recorder:
         tensor was made with.
         """
         stored = self._tensors[x.tensor]
-        if stored.role != "intermediate":
-            return
+        if stored.role != "intermediate" or x.tensor in self._with_channels_last:
+            return  # Tiles of windows have positions and channels; a copy takes less than others.
         view, sizes = self._current(x), stored.stored
         home: dict[str, int] = {}
         for axis, index in enumerate(view.access):
@@ -325,6 +325,8 @@ class Recorder:
         partial: Collection[str],
     ) -> dict[str, int]:
         for x, labels in operands:
+            if len(labels) != x.rank:
+                self.fail(f"{name}: {x} has {x.rank} axes, expected {len(labels)}", "reshape it")
             for label, size in zip(labels, x.shape, strict=True):
                 if label is None or label in partial:
                     continue
