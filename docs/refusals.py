@@ -13,11 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stepsim.design.operators.importers import onnx_ops, torch_ops
+from stepsim.design.operators.importers import values
+from stepsim.design.operators.importers.onnx_files import ops as onnx_ops
+from stepsim.design.operators.importers.pytorch import ops as torch_ops
 
 PAGE = Path(__file__).parent / "pytorch.md"
 BEGIN, END = "<!-- drawn by docs/refusals.py -->\n", "<!-- end of what is drawn -->\n"
-IMPORTERS = Path(torch_ops.__file__).parent
+IMPORTERS = Path(values.__file__).parent
 OWN = "stepsim.design.operators.importers"
 Place = tuple[str, str]
 """A module of the importers and a function in it."""
@@ -27,8 +29,8 @@ Place = tuple[str, str]
 def functions() -> dict[Place, ast.FunctionDef]:
     """All functions of the importers that are not inside of others."""
     return {
-        (path.stem, node.name): node
-        for path in sorted(IMPORTERS.glob("*.py"))
+        (".".join(path.relative_to(IMPORTERS).with_suffix("").parts), node.name): node
+        for path in sorted(IMPORTERS.rglob("*.py"))
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef)
     }
@@ -39,13 +41,15 @@ def names_of(module: str) -> dict[str, Place | str]:
     """What the names of a module stand for: another module of the importers, or a function."""
     found: dict[str, Place | str] = {name: (own, name) for own, name in functions()
                                      if own == module}  # fmt: skip
-    text = (IMPORTERS / f"{module}.py").read_text(encoding="utf-8")
+    text = IMPORTERS.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
     for node in ast.parse(text).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OWN):
             own = (node.module or "").removeprefix(OWN).removeprefix(".")
             for alias in node.names:
                 name = alias.asname or alias.name
-                found[name] = (own, alias.name) if own else alias.name
+                path = f"{own}.{alias.name}" if own else alias.name
+                inner = IMPORTERS.joinpath(*path.split(".")).with_suffix(".py").is_file()
+                found[name] = path if inner else (own, alias.name)
     return found
 
 
@@ -82,7 +86,7 @@ def operators(table: Mapping[str, Any]) -> dict[Place, list[str]]:
     found: dict[Place, list[str]] = {}
     for name, reader in table.items():
         place = (
-            reader.__module__.rpartition(".")[2], reader.__qualname__.partition(".")[0],
+            reader.__module__.removeprefix(f"{OWN}."), reader.__qualname__.partition(".")[0],
         )  # fmt: skip
         for one in reached(place):
             short = name.partition(".")[0]

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from stepsim.design.operators.importers.onnx_ops import OPS as ONNX
-from stepsim.design.operators.importers.torch_ops import OPS as TORCH
+from stepsim.design.operators.importers.onnx_files.ops import OPS as ONNX
+from stepsim.design.operators.importers.pytorch.ops import OPS as TORCH
 from tests.design.operators.example_models import require_torch
 from tests.pages import DOCS, run_page
 

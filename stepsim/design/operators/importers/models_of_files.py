@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from stepsim.design.operators.graph import OperatorGraph
-from stepsim.design.operators.importers.onnx_graph import from_onnx
+from stepsim.design.operators.importers.onnx_files.graph import from_onnx
+from stepsim.design.operators.importers.pytorch.graph import from_torch
 from stepsim.design.operators.importers.recording import Costs
-from stepsim.design.operators.importers.torch_graph import from_torch
 from stepsim.dtypes import DType
 from stepsim.errors import CompileError
 

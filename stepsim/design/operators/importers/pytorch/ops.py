@@ -8,14 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from stepsim.design.operators.importers import (
-    logic,
-    selection,
-    torch_rows as rows,
-    torch_selection as chosen,
-    torch_windows as windows,
-    values as of,
-)
+from stepsim.design.operators.importers import logic, selection, values as of
+from stepsim.design.operators.importers.pytorch import rows, selection as chosen, windows
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 
 Writer: TypeAlias = Callable[..., "Value | tuple[Value, ...]"]

@@ -9,8 +9,8 @@ from typing import Any
 from stepsim.deferred import require
 from stepsim.design.operators.building.builder import GraphBuilder
 from stepsim.design.operators.importers.imported import ImportedGraph
+from stepsim.design.operators.importers.pytorch.reading import Reading, place_of, unknown_targets
 from stepsim.design.operators.importers.recording import Costs, recorded
-from stepsim.design.operators.importers.torch_reading import Reading, place_of, unknown_targets
 from stepsim.dtypes import DType
 from stepsim.errors import CompileError
 

@@ -7,13 +7,9 @@ from math import prod
 
 import numpy as np
 
-from stepsim.design.operators.importers import (
-    logic,
-    onnx_selection as chosen,
-    onnx_windows as windows,
-    values as of,
-)
-from stepsim.design.operators.importers.onnx_inputs import (
+from stepsim.design.operators.importers import logic, values as of
+from stepsim.design.operators.importers.onnx_files import selection as chosen, windows
+from stepsim.design.operators.importers.onnx_files.inputs import (
     Attributes,
     Inputs,
     Writer,

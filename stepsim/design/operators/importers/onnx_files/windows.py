@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepsim.design.operators.importers import values as of, windows
-from stepsim.design.operators.importers.onnx_inputs import (
+from stepsim.design.operators.importers.onnx_files.inputs import (
     Attributes,
     Inputs,
     Writer,

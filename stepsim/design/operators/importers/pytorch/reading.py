@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from stepsim.design.operators.importers import logic, values as of
-from stepsim.design.operators.importers.torch_ops import OPS
+from stepsim.design.operators.importers.pytorch.ops import OPS
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 from stepsim.errors import CompileError
 

@@ -17,7 +17,7 @@ from stepsim.design.operators.building.builder import GraphBuilder
 from stepsim.design.operators.importers import values as of
 from stepsim.design.operators.importers.imported import ImportedGraph
 from stepsim.design.operators.importers.masks import MINUS_INFINITY
-from stepsim.design.operators.importers.onnx_ops import OPS
+from stepsim.design.operators.importers.onnx_files.ops import OPS
 from stepsim.design.operators.importers.recording import Costs, recorded
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 from stepsim.dtypes import DType

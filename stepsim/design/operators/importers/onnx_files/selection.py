@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from stepsim.design.operators.importers import selection, values as of
-from stepsim.design.operators.importers.onnx_inputs import (
+from stepsim.design.operators.importers.onnx_files.inputs import (
     Attributes,
     Inputs,
     first_input,

@@ -1,0 +1,1 @@
+"""Operator graphs of PyTorch modules."""
