@@ -33,10 +33,13 @@ def _op() -> st.design.Op:
 BUILDER: dict[str, Callable[[], Given]] = {
     name: lambda: {"x": _ref()}
     for name in (
-        "copy", "exp", "gelu", "layer_norm", "max", "mean", "rsqrt", "silu", "softmax", "square",
-        "sum", "transpose", "single",
+        "copy", "cumsum", "exp", "gelu", "layer_norm", "max", "mean", "rsqrt", "silu", "softmax",
+        "square", "sum", "transpose", "single",
     )
 } | {name: lambda: {"x": _ref(), "y": 2.0} for name in ("add", "div", "mul", "sub")} | {
+    "add_rows": lambda: {
+        "source": _ref(), "indices": _ref(16), "positions": _ref(16), "size": 8,
+    },
     "apply": lambda: {"function": "exp", "operands": (_ref(),)},
     "at": lambda: {"module_path": "m"},
     "bmm": lambda: {"x": _ref(2, 4, 4), "y": _ref(2, 4, 4)},
@@ -47,16 +50,19 @@ BUILDER: dict[str, Callable[[], Given]] = {
     "choose": lambda: {"scores": _ref(16, 4), "routing": _routing()},
     "chunk": lambda: {"x": _ref(), "pieces": 2},
     "concat": lambda: {"parts": [_ref(), _ref()]},
+    "conv": lambda: {"x": _ref(1, 4, 8), "w": _weights(8, 4, 3)[0]},
     "dispatch": lambda: {"x": _ref(), "routing": _routing(), "experts": 4},
     "combine": lambda: {
         "results": some.builder().dispatch(_ref(), routing := _routing(), 4),
         "weights": _ref(16, 2), "routing": routing,
     },
     "elementwise": lambda: {"name": "e", "body": ("exp", ("arg", 0)), "inputs": (_ref(),)},
+    "einsum": lambda: {"operands": ["ij", "jk"], "output": "ik", "inputs": (_ref(), _ref())},
     "embedding": lambda: {
         "indices": some.builder().input("i", (4,), "u32"), "table": _weights(16, 16)[0],
     },
     "expand": lambda: {"x": _ref(1, 16), "shape": (4, 16)},
+    "gather": lambda: {"x": _ref(), "indices": _ref(), "positions": _ref(16)},
     "input": lambda: {"name": "i", "shape": (4, 4)},
     "linear": lambda: {"x": _ref(), "w": _weights(16, 16)[0]},
     "matmul": lambda: {"x": _ref(), "y": _ref()},
@@ -66,6 +72,15 @@ BUILDER: dict[str, Callable[[], Given]] = {
     },
     "opaque": lambda: {"target": "t", "inputs": [_ref()], "shape": (4, 4)},
     "output": lambda: {"x": some.builder().exp(_ref()), "name": "y"},
+    "pad": lambda: {"x": _ref(), "pads": [(1, 1)]},
+    "pool": lambda: {"x": _ref(1, 4, 8), "combine": "max", "places": 2},
+    "rank": lambda: {"x": _ref(), "positions": _ref(16)},
+    "ranked": lambda: {"rank": _ref(), "positions": _ref(16), "count": 2},
+    "scatter": lambda: {
+        "source": _ref(), "indices": _ref(), "positions": _ref(16), "size": 8,
+    },
+    "take": lambda: {"x": _ref(), "indices": _ref(4), "positions": _ref(16)},
+    "unfold": lambda: {"x": _ref(), "axis": 0, "width": 2},
     "permute": lambda: {"x": _ref(), "order": (1, 0)},
     "record": lambda: {
         "name": "r", "operands": [(_ref(), ("m", "n"))], "output": [("m",), ("n",)],
