@@ -145,7 +145,7 @@ def test_what_cannot_be_read_says_why(torch: Any) -> None:
          "a transposed convolution; use upsampling and a convolution"),
         (lambda m, x: f.adaptive_avg_pool2d(x, 4), (image,),
          "windows of several sizes, from 6 to 4 and 7 to 4; use sizes that divide"),
-        (lambda m, x: f.pad(x, (1, 1), mode="reflect"), (image,), "mode is 'reflect'"),
+        (lambda m, x: f.pad(x, (1, 1, 1, 1), mode="reflect"), (image,), "mode is 'reflect'"),
         (lambda m, x: f.avg_pool2d(x, 3, 2, 1, ceil_mode=True), (image,),
          "ceil_mode with padding that counts"),
         (lambda m, x: f.max_pool2d(x, 2, return_indices=True)[1], (image,), "max_pool2d_with_ind"),

@@ -374,6 +374,7 @@ OPS: Mapping[str, Writer] = {
         x, pads, "constant", fill, at=at),
     "unfold.default": windows.unfold,
     "batch_norm.default": windows.batch_norm,
+    "_native_batch_norm_legit_functional.default": windows.batch_norm_in_training,
     "_native_batch_norm_legit_no_training.default": windows.native_batch_norm,
     "cumsum.default": chosen.cumsum,
     "topk.default": chosen.topk,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from stepsim.design.operators.importers import values as of, windows
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
@@ -99,8 +99,12 @@ def batch_norm(
     momentum: float, eps: float, cudnn: bool = False, *, at: Place,
 ) -> Value:  # fmt: skip
     if training:
-        raise Unsupported("it computes statistics of the batch; call eval() of the module")
+        return batch_norm_in_training()
     return windows.batch_norm(x, w, bias, mean, var, eps, at)
+
+
+def batch_norm_in_training(*unused: Any, **ignored: Any) -> NoReturn:
+    raise Unsupported("it computes statistics of the batch; call eval() of the module")
 
 
 def native_batch_norm(
