@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import stepsim.report
 from stepsim.deferred import deferred
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ def show(*renderables: RenderableType) -> None:
 
     Plain text is printed as it is: lines are not folded, and brackets are not markup.
     """
+    plain = [] if _may_have_color() else [_plain(one) for one in renderables]
+    if plain and None not in plain:
+        sys.stdout.write("".join(f"{text}\n" for text in plain))
+        return
     console = _console()
     for renderable in renderables:
         console.print(renderable, markup=False, soft_wrap=isinstance(renderable, str))
@@ -73,6 +79,21 @@ def print_json(value: dict[str, Any]) -> None:
 def note(text: str) -> None:
     """Print a note on stderr."""
     sys.stderr.write(text + "\n")
+
+
+def _may_have_color() -> bool:
+    """Whether rich may take stdout for a terminal, which these variables tell it to."""
+    return sys.stdout.isatty() or any(map(os.environ.get, ("FORCE_COLOR", "TTY_COMPATIBLE")))
+
+
+def _plain(renderable: RenderableType) -> str | None:
+    """What rich prints where there is no terminal; None where only rich knows it."""
+    if isinstance(renderable, str):
+        plain = renderable.isascii() and renderable.replace("\n", "").isprintable()
+        return renderable if plain else None
+    if isinstance(renderable, stepsim.report.TerminalTable):
+        return renderable.plain(_PIPE_WIDTH)
+    return None
 
 
 def _console(width: int | None = None) -> rich.console.Console:

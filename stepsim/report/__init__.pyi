@@ -42,4 +42,5 @@ from stepsim.report.tables import (
     run_table as run_table,
     units_table as units_table,
 )
+from stepsim.report.terminal_table import TerminalTable as TerminalTable
 from stepsim.report.trace_file import require_perfetto as require_perfetto

@@ -6,10 +6,13 @@ import io
 from typing import Any
 
 import numpy as np
+import pytest
 from rich.console import Console
 
+from stepsim.cli.console import show
 from stepsim.report.busiest import BusyUnit, busiest_units
 from stepsim.report.tables import comparison_table, run_table, units_table
+from stepsim.report.terminal_table import Column, TerminalTable
 
 RUN: dict[str, Any] = {
     "status": "ok",
@@ -110,3 +113,43 @@ def test_comparison_has_a_row_per_run_and_names_failures() -> None:
         ["8", "1,000", "0.5", "2.0", "25.0", "%", "50.0", "%", "50.0", "%", "5,000,000", "0.50"]
     )
     assert row(text, "dynamic")[1:6] == ["deadlock", "0.5", "-", "-", "-"]
+
+
+TABLES = {
+    "run": run_table(RUN, "my run"),
+    "deadlock": run_table(EMPTY, "t[red]"),
+    "units": units_table(busiest_units(units(700, 250)), cycles=1_000),
+    "comparison": comparison_table({"8": RUN, "dynamic": EMPTY}, "tile", "tilings"),
+    "no rows": units_table((), cycles=1),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_without_rich_is_what_rich_prints(name: str) -> None:
+    plain = TABLES[name].plain(120)
+    assert plain is not None
+    assert f"{plain}\n" == rendered(TABLES[name])
+
+
+@pytest.mark.parametrize(
+    ("title", "cell"),
+    [("t", "x" * 118), ("a title that is too long", "x"), ("t", "\u00e9"), ("t", "two\nlines")],
+    ids=["wide", "title", "not ASCII", "lines"],
+)
+def test_what_rich_folds_or_measures_otherwise_is_left_to_it(
+    title: str, cell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = TerminalTable(title, [Column("a"), Column("b")])
+    table.add(cell, "1")
+    assert table.plain(120) is None
+    show("before", table)
+    assert capsys.readouterr().out == f"before\n{rendered(table)}"
+
+
+def test_color_can_be_forced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    show(TABLES["run"])
+    assert "\x1b[" in capsys.readouterr().out
