@@ -24,6 +24,7 @@ from stepsim.results.columns import (
     SPREAD as SPREAD,
     TAKEN as TAKEN,
     Direction as Direction,
+    declaration_of as declaration_of,
     field as field,
     schema as schema,
 )

@@ -31,7 +31,7 @@ def _declared() -> Iterator[tuple[str, tuple[str, str, str, str]]]:
 
 
 _GROUPED: Final = tuple(_declared())
-_DECLARED: Final = tuple(column for _, column in _GROUPED)
+_DECLARED: Final = {name: rest for _, (name, *rest) in _GROUPED}
 
 
 def _names(*groups: str) -> tuple[str, ...]:
@@ -85,26 +85,31 @@ def field(name: str, kind: pa.DataType | str, unit: str, definition: str) -> pa.
     return pa.field(name, kind, metadata={"unit": unit, "definition": definition})
 
 
+def declaration_of(name: str) -> tuple[str, str, str]:
+    """Arrow type, unit and definition of a column of the dictionary."""
+    kind, unit, definition = _DECLARED[name]
+    return kind, unit, definition
+
+
 class _Columns(Mapping[str, "pa.Field"]):
     """Fields that are created on demand, as runs without tables need none."""
 
     def __init__(self) -> None:
-        self._declared = {name: rest for name, *rest in _DECLARED}
         self._made: dict[str, pa.Field] = {}
 
     def __getitem__(self, name: str) -> pa.Field:
         if name not in self._made:
-            self._made[name] = field(name, *self._declared[name])
+            self._made[name] = field(name, *_DECLARED[name])
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._declared
+        return name in _DECLARED
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._declared)
+        return iter(_DECLARED)
 
     def __len__(self) -> int:
-        return len(self._declared)
+        return len(_DECLARED)
 
 
 COLUMNS: Final[Mapping[str, pa.Field]] = _Columns()

@@ -14,6 +14,7 @@ from stepsim.simulation.running.warm_up import warm_up as warm_up
 # for other rooms
 from stepsim.simulation.cases.case import usual_machine as usual_machine
 from stepsim.simulation.cases.columns import (
+    check_columns as check_columns,
     counting_of as counting_of,
     describe as describe,
     parameter_columns as parameter_columns,

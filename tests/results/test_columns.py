@@ -8,8 +8,8 @@ from stepsim.simulation.cases.columns import parameter_columns
 
 
 def test_a_name_is_declared_once() -> None:
-    declared = columns._DECLARED
-    counts = Counter(name for name, *_ in declared)
+    declared = columns._GROUPED
+    counts = Counter(name for _, (name, *_) in declared)
     assert [name for name, count in counts.items() if count > 1] == []
 
 

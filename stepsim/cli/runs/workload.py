@@ -175,4 +175,4 @@ def _refuse_taken(
                 f"{source.text}: parameter {name} clashes with the option {option_name(name)} "
                 "of the command line; choose another name"
             )
-    stepsim.simulation.parameter_columns(workload)
+    stepsim.simulation.check_columns(workload)

@@ -11,7 +11,7 @@ from stepsim.arguments import shown
 from stepsim.arrow import pa
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.machine import Machine, machine_columns
-from stepsim.results import COLUMNS, COUNTINGS, TAKEN, field
+from stepsim.results import COLUMNS, COUNTINGS, TAKEN, declaration_of, field
 from stepsim.workloads import Data, Field, Model, Resolved, Source, Workload, fields_of
 
 _SHARED = ("model", "batch")
@@ -30,6 +30,20 @@ def counting_of(given: str | None, config: str | None) -> str:
     return given or ("published" if config == "published" else "executed")
 
 
+def check_columns(workload: type[Workload]) -> None:
+    """Raise WorkloadError if a parameter of a workload has the name of another column of runs."""
+    for name, parameter in fields_of(workload).items():
+        if name not in TAKEN:
+            continue
+        kind, _, definition = declaration_of(name)
+        if name not in _SHARED or kind != parameter.column_type:
+            raise WorkloadError(
+                f"{workload.name}: parameter {name} has the name of a column of results "
+                f"({definition}); choose another name, such as "
+                f"{workload.name.rpartition(':')[2]}_{name}"
+            )
+
+
 def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
     """Columns of the parameters of a workload, by name; advice behind a semicolon is left out.
 
@@ -37,21 +51,15 @@ def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
     ------
     WorkloadError : a parameter has the name of another column of runs.
     """
-    found: dict[str, pa.Field] = {}
-    for name, parameter in fields_of(workload).items():
-        known, param = COLUMNS[name] if name in TAKEN else None, parameter.param
-        own = field(name, parameter.column_type, param.unit, _definition(parameter, workload))
-        if known is None:
-            found[name] = own
-        elif name in _SHARED and known.type == own.type:
-            found[name] = known
-        else:
-            raise WorkloadError(
-                f"{workload.name}: parameter {name} has the name of a column of results "
-                f"({known.metadata[b'definition'].decode()}); choose another name, such as "
-                f"{workload.name.rpartition(':')[2]}_{name}"
-            )
-    return found
+    check_columns(workload)
+    return {
+        name: COLUMNS[name]
+        if name in TAKEN
+        else field(
+            name, parameter.column_type, parameter.param.unit, _definition(parameter, workload)
+        )
+        for name, parameter in fields_of(workload).items()
+    }
 
 
 def _definition(parameter: Field, workload: type[Workload]) -> str:

@@ -16,7 +16,7 @@ from stepsim.kernels import compiler_versions
 from stepsim.lowering import engine_plugins
 from stepsim.machine import load_machine
 from stepsim.results import MEASURES
-from stepsim.simulation import parameter_columns
+from stepsim.simulation import check_columns
 from stepsim.sweep.planning.batches import Experts
 from stepsim.sweep.planning.designs import Design, read_designs, resolve_points
 from stepsim.sweep.planning.optional_measures import measure_problems, optional_measures
@@ -245,7 +245,7 @@ def make_plan(draft: Draft) -> Plan:
     sources: list[Source] = []
     with problems.collected("workload"):
         sources.append(find_workload(spec.workload))
-        parameter_columns(sources[0].load())
+        check_columns(sources[0].load())
     if not sources:
         _check_alone(draft, spec, problems)
         raise draft.refusal(problems.listed())
