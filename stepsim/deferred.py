@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any, Final
 
@@ -104,7 +105,10 @@ def door(
     def lookup(name: str) -> Any:
         if name not in homes:
             hint = ""
-            if not name.startswith("_"):
+            if PathFinder.find_spec(f"{package}.{name}", spec.submodule_search_locations):
+                # The import system asks before it imports a module of the package.
+                hint = f"; import {package}.{name}"
+            elif not name.startswith("_"):
                 hint = import_module("stepsim.other_names").hint(package, name, offers)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         module, inner = homes[name]

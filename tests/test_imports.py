@@ -301,7 +301,7 @@ print(st.__file__, len(program.operators), len(st.data.datasets()))
 
 UNUSED = {
     "importlib.metadata", "llvmlite", "loky", "matplotlib", "numba", "numpy.ma", "pandas", "pooch",
-    "psutil", "pyarrow", "pydantic", "requests",
+    "psutil", "pyarrow", "pydantic", "requests", "stepsim.other_names",
     "stepsim.functional.evaluation", "stepsim.graph.graph_file", "stepsim.sweep.spec.specification",
 }  # fmt: skip
 """What neither a run nor a help text needs, once the engine is compiled."""
@@ -317,6 +317,15 @@ try:
 except SystemExit as end:
     assert not end.code, end.code
 """
+
+FILE = """
+import stepsim as st
+def small(rows: int = 64) -> st.Program:
+    with st.Program("small", compute_bw=1024) as program:
+        st.linear_store(st.linear_load(st.spec(rows, 64), tile=(16, 64)), "out")
+    return program
+"""
+"""A file of the user."""
 
 SMALL = """
 import sys
@@ -349,10 +358,13 @@ def environment() -> dict[str, str]:
 @pytest.mark.parametrize(
     ("code", "arguments", "unused"),
     [
-        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32"], UNUSED | SYMBOLS),
-        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "dynamic"], UNUSED | SYMBOLS),
+        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32"],
+         UNUSED | SYMBOLS | {"rich"}),
+        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "dynamic"],
+         UNUSED | SYMBOLS | {"rich"}),
         (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32", "--json"],
          UNUSED | SYMBOLS | {"rich"}),
+        (COMMAND, ["run", "small.py"], UNUSED | SYMBOLS | {"rich"}),
         (COMMAND, ["inspect", "moe", "--model", "mixtral-8x7b", "--tile", "dynamic"], UNUSED),
         (COMMAND, ["run", "moe", "--help"], UNUSED | SYMBOLS | {"numpy"}),
         (COMMAND, ["--help"], UNUSED | SYMBOLS | {
@@ -368,12 +380,13 @@ def environment() -> dict[str, str]:
         (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32", "--out", "run.parquet"],
          {"pandas"}),
     ],
-    ids=["run", "run-dynamic", "run-json", "inspect", "run-help", "help", "machines", "python",
-         "python-tables", "run-out"],
+    ids=["run", "run-dynamic", "run-json", "run-file", "inspect", "run-help", "help", "machines",
+         "python", "python-tables", "run-out"],
 )  # fmt: skip
 def test_nothing_heavy_is_imported_without_need(
     tmp_path: Path, environment: dict[str, str], code: str, arguments: list[str], unused: set[str]
 ) -> None:
+    (tmp_path / "small.py").write_text(FILE, encoding="utf-8")
     if "--tile" in arguments:
         np.save(tmp_path / "routing.npy", np.tile(np.arange(2, dtype=np.int32), (64, 1)))
         arguments = [*arguments, "--routing", str(tmp_path / "routing.npy")]
