@@ -61,18 +61,23 @@ class TerminalTable:
         return table
 
     def plain(self, width: int) -> str | None:
-        """What rich prints without colors; None where it would fold or replace something."""
+        """What rich prints without colors; None where that takes more than folding a column."""
         rows = [[cell.text for cell in row] for row in self._rows]
         if self._header:
             rows.insert(0, [column.heading for column in self._columns])
         texts = [self._title, *(text for row in rows for text in row)]
-        if not all(text.isascii() and text.isprintable() for text in texts):
+        if not all(text.isascii() and text.isprintable() and text == text.strip() for text in texts):
             return None
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         total = sum(widths) + len(_GAP) * (len(widths) - 1)
-        if total > width or len(self._title) > total:
+        if total > width:
+            folded = _folded(rows, widths, total - width)
+            if folded is None:
+                return None
+            rows, total = folded, width
+        if len(self._title) > total:
             return None
-        lines = [self._title.ljust(total)]
+        lines = [self._title.ljust(total)] if self._title else []
         for row in rows:
             cells = (
                 text.rjust(wide) if column.justify == "right" else text.ljust(wide)
@@ -80,3 +85,40 @@ class TerminalTable:
             )
             lines.append(_GAP.join(cells))
         return "\n".join(lines)
+
+
+def _folded(rows: list[list[str]], widths: list[int], excess: int) -> list[list[str]] | None:
+    """The rows with the widest column narrowed by ``excess``, and folded between words.
+
+    None if that is not enough, so that rich would fold other columns too, or inside words.
+    """
+    widest = widths.index(max(widths))
+    widths[widest] -= excess
+    if widths[widest] < max(widths):
+        return None
+    found = []
+    for row in rows:
+        parts = _parts(row[widest], widths[widest])
+        if parts is None:
+            return None
+        found.append([*row[:widest], parts[0], *row[widest + 1 :]])
+        blank = [""] * len(row)
+        found += [[*blank[:widest], part, *blank[widest + 1 :]] for part in parts[1:]]
+    return found
+
+
+def _parts(text: str, width: int) -> list[str] | None:
+    """The lines of a text with one space between words; None if a word does not fit in one."""
+    if len(text) <= width:
+        return [text]
+    words = text.split(" ")
+    if not all(0 < len(word) <= width for word in words):
+        return None
+    parts = [words[0]]
+    for word in words[1:]:
+        longer = f"{parts[-1]} {word}"
+        if len(longer) <= width:
+            parts[-1] = longer
+        else:
+            parts.append(word)
+    return parts

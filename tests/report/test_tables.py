@@ -121,6 +121,16 @@ TABLES = {
     "units": units_table(busiest_units(units(700, 250)), cycles=1_000),
     "comparison": comparison_table({"8": RUN, "dynamic": EMPTY}, "tile", "tilings"),
     "no rows": units_table((), cycles=1),
+    "folded": units_table(
+        [
+            BusyUnit(
+                f"unit#{i}", "Map", 1, 2, 3, 4, 5, 6, " ".join(["broadcast(x) to make room"] * i)
+            )
+            for i in range(1, 6)
+        ],
+        cycles=100,
+    ),
+    "no units": units_table((), cycles=1),
 }
 
 
