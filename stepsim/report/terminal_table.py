@@ -66,7 +66,9 @@ class TerminalTable:
         if self._header:
             rows.insert(0, [column.heading for column in self._columns])
         texts = [self._title, *(text for row in rows for text in row)]
-        if not all(text.isascii() and text.isprintable() and text == text.strip() for text in texts):
+        if not all(
+            text.isascii() and text.isprintable() and text == text.strip() for text in texts
+        ):
             return None
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         total = sum(widths) + len(_GAP) * (len(widths) - 1)

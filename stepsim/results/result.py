@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 import json
 from collections.abc import Mapping
@@ -23,11 +22,13 @@ from stepsim.results.tables import Tables
 from stepsim.results.timeline import timeline
 
 if TYPE_CHECKING:
+    import html
     from os import PathLike
 
     from stepsim.results import outline as outlining, writing
     from stepsim.results.outline import Outline
 else:
+    html = deferred("html")
     outlining = deferred("stepsim.results.outline")
     writing = deferred("stepsim.results.writing")
 

@@ -7,10 +7,15 @@ from dataclasses import fields, replace
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
-from stepsim.workloads.models import MODELS, Model
+from stepsim.deferred import deferred
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from stepsim.workloads import models
+    from stepsim.workloads.models import Model
+else:
+    models = deferred("stepsim.workloads.models")
 
 _SHOWN = 3
 
@@ -101,17 +106,19 @@ def window_notes(model: Model, layer: int | None) -> list[str]:
 def built_in_name(model: Model, names: Iterable[str]) -> str | None:
     """The name of the built-in model that it equals, whatever its own name; None if there is
     none."""
-    return next((name for name in names if replace(MODELS[name], name=model.name) == model), None)
+    return next(
+        (name for name in names if replace(models.MODELS[name], name=model.name) == model), None
+    )
 
 
 def unlike(model: Model, names: Iterable[str]) -> str:
     """How it differs from the built-in model of the same name, if there is one."""
     if model.name not in names:
         return ""
-    other = MODELS[model.name]
+    other = models.MODELS[model.name]
     differing = [
         field.name
-        for field in fields(Model)
+        for field in fields(models.Model)
         if field.compare and getattr(model, field.name) != getattr(other, field.name)
     ]
     where = f" of {model.source}" if model.source else ""

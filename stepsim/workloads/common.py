@@ -6,10 +6,8 @@ from operator import attrgetter
 from typing import Annotated, Literal
 
 from stepsim.dtypes import DType
-from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import Param
 
-LayerModel = Annotated[Model, Param("model whose layer is built")]
 ROWS_PER_TILE = Param("rows per tile", "rows")
 Tile = Annotated[int | Literal["dynamic"], ROWS_PER_TILE]
 TileInter = Annotated[int, Param("columns per tile of the inner dimension", "columns")]

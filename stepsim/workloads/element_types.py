@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stepsim.dtypes import DType
-from stepsim.workloads.models import Model
+
+if TYPE_CHECKING:
+    from stepsim.workloads.models import Model
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
@@ -122,7 +121,7 @@ class _UserFile:
 _files: dict[tuple[Path, str], _UserFile] = {}
 
 
-class _Neighbors(MetaPathFinder):
+class _Neighbors:
     """Finds modules in the folder of a file, before all others, while they are reachable.
 
     Modules of Python and of installed packages take precedence, so that the result does not depend

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+import stepsim.workloads
 from stepsim.arguments import shown
 from stepsim.arrow import pa
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.machine import Machine, machine_columns
 from stepsim.results import COLUMNS, COUNTINGS, TAKEN, declaration_of, field
-from stepsim.workloads import Data, Field, Model, Resolved, Source, Workload, fields_of
+from stepsim.workloads import Data, Field, Resolved, Source, Workload, fields_of
 
 _SHARED = ("model", "batch")
 """Columns that a parameter may fill in."""
@@ -91,7 +92,7 @@ def _model(workload: Workload) -> str | None:
     models = {
         name: value.to_dict()
         for name, value in workload.values().items()
-        if isinstance(value, Model)
+        if hasattr(value, "to_dict") and isinstance(value, stepsim.workloads.Model)
     }
     return json.dumps(models, sort_keys=True) if models else None
 

@@ -21,11 +21,10 @@ from stepsim.workloads.common import (
     ComputeBandwidth,
     FifoDepth,
     KvTile,
-    LayerModel,
     MaxLength,
 )
 from stepsim.workloads.element_types import ElementTypes
-from stepsim.workloads.models import Model
+from stepsim.workloads.models import LayerModel, Model
 from stepsim.workloads.parameters import KV_LENGTHS, Data, Param, ParameterError
 from stepsim.workloads.workload import Workload
 

@@ -24,7 +24,6 @@ from stepsim.workloads.common import (
     CacheType,
     FifoDepth,
     KvTile,
-    LayerModel,
     MaxLength,
     TileInter,
     WeightType,
@@ -43,7 +42,7 @@ from stepsim.workloads.decoder.parts import (
     Parts,
 )
 from stepsim.workloads.element_types import ElementTypes
-from stepsim.workloads.models import LatentHeads, Model
+from stepsim.workloads.models import LatentHeads, LayerModel, Model
 from stepsim.workloads.moe.parameters import check_experts
 from stepsim.workloads.parameters import (
     DYNAMIC,

@@ -9,6 +9,7 @@ from stepsim.workloads.models.model import (
     LatentHeads as LatentHeads,
     Model as Model,
 )
+from stepsim.workloads.models.parameter import LayerModel as LayerModel
 from stepsim.workloads.models.reading import read_model as read_model
 from stepsim.workloads.models.shapes import AttentionShape as AttentionShape, MoEShape as MoEShape
 from stepsim.workloads.models.unmodeled import (

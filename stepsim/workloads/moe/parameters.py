@@ -13,13 +13,12 @@ from stepsim.workloads.common import (
     ActivationType,
     ComputeBandwidth,
     FifoDepth,
-    LayerModel,
     Tile,
     TileInter,
     WeightType,
 )
 from stepsim.workloads.element_types import ElementTypes
-from stepsim.workloads.models import Model, MoEShape
+from stepsim.workloads.models import LayerModel, Model, MoEShape
 from stepsim.workloads.parameters import DYNAMIC, ROUTING, Data, Input, Param, ParameterError
 from stepsim.workloads.workload import Workload
 
