@@ -46,9 +46,18 @@ class BlockSizes:
     batch: Annotated[int, Param("requests of the batch", most=_MOST)] = 1
     attention_layer: Annotated[
         int | None,
-        Param("layer of the model, where windows differ", least=0, otherwise="0, the first"),
-    ] = None
-    hidden: Annotated[int | None, _of_model("hidden size, for a smaller copy of a model")] = None
+        Param(
+            "layer whose attention is built, from 0; of a model whose windows differ",
+            least=0, otherwise="0, the first",
+        ),
+    ] = None  # fmt: skip
+    hidden: Annotated[
+        int | None,
+        Param(
+            "width of the activations; the hidden size, for a smaller copy of a model", "columns",
+            most=_MOST, otherwise="the model's",
+        ),
+    ] = None  # fmt: skip
     inner: Annotated[int | None, _of_model("intermediate size of the feed-forward network")] = None
     heads: Annotated[int | None, _of_model("attention heads")] = None
     kv_heads: Annotated[int | None, _of_model("key-value heads")] = None
