@@ -16,12 +16,15 @@ copyright = "The stepsim developers, Apache-2.0"
 release = version = __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
-extensions = ["myst_parser", "reference"]
+extensions = ["myst_parser", "reference", "pictures"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
+highlight_language = "none"  # of blocks without a language: formulas and drawings
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_title = f"stepsim {release}"
 html_show_sphinx = False
 

@@ -51,7 +51,7 @@ def picture() -> str:
                 f"  {one.parent.name + '/':{NAME - 2}} {purpose(one.parent)}" for one in inner
             ]
         blocks.append("\n".join(lines))
-    return "```text\n" + f"\n{'─' * WIDTH}\n".join(blocks) + "\n```\n"
+    return "```\n" + f"\n{'─' * WIDTH}\n".join(blocks) + "\n```\n"
 
 
 def drawn(page: str) -> str:

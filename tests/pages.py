@@ -2,70 +2,84 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
+import importlib.util
 import re
-import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
-import pytest
-
-from stepsim.cli.main import main
-
-__all__ = ["DOCS", "run_page"]
+__all__ = ["DOCS", "Session", "all_pages", "blocks", "matches", "pictures", "run_page", "strays"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 
-_BLOCK = re.compile(r"```(python|sh|yaml)\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", flags=re.DOTALL)
-_FILE = re.compile(r"# (\S+\.(?:py|yaml))\n")
+
+def _extension(name: str) -> ModuleType:
+    """A module of ``docs``, which is no package."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+_blocks = _extension("blocks")
+Session = _blocks.Session
+"""What the blocks of a page run in."""
+
+pictures = _extension("pictures")
+"""The Sphinx extension that draws."""
+
+
+def all_pages() -> list[str]:
+    """The pages that are written by hand or by a command, not those made for each build."""
+    return sorted(
+        str(path.relative_to(DOCS))
+        for path in DOCS.rglob("*.md")
+        if path.relative_to(DOCS).parts[0] not in ("_build", "reference")
+    )
+
+
+def blocks(page: str) -> list[Any]:
+    """The fenced blocks of a page: ``line``, ``kind``, ``about``, ``body``."""
+    return list(_blocks.blocks((DOCS / page).read_text(encoding="utf-8")))
 
 
 def run_page(page: str) -> list[str]:
     """Run the blocks of a page in the current folder; returns what was shown and not printed.
 
-    A Python or YAML block whose first line is ``# name.py`` is written to that file, Python without
-    such a line is executed, and lines of ``sh`` blocks are commands of stepsim. The text block that
-    follows must be what was printed; ``...`` in it stands for anything.
+    The text block that follows must be what was printed; ``...`` in it stands for anything.
+    Pictures are drawn.
     """
-    text = (DOCS / page).read_text(encoding="utf-8")
-    names: dict[str, Any] = {"__name__": "page"}
-    wrong = []
-    found = list(_BLOCK.finditer(text))
-    # No text block may stand where nothing is printed, since it would not be checked.
-    assert sum(block[3] is not None for block in found) == text.count("```text")
-    for block in found:
-        kind, body, shown = block.groups()
-        file = _FILE.match(body)
-        printed = ""
-        if file is not None:
-            Path(file[1]).write_text(body, encoding="utf-8")
-        elif kind == "python":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(body, page, "exec"), names)
-            printed = out.getvalue()
-        elif kind == "sh":
-            printed = _commands(body)
-        if shown is not None and not _matches(shown, printed):
-            wrong.append(f"{page}: expected\n{shown}\nfound\n{printed}")
+    session = Session(page)
+    wrong, printed = [], ""
+    for block in blocks(page):
+        if block.kind in ("python", "sh", "yaml"):
+            printed = session.run(block)
+        elif block.kind == "{picture}":
+            ElementTree.fromstring(pictures.drawn(block.about, session.names))
+        elif block.kind == "text" and not matches(block.body, printed):
+            wrong.append(f"{page}: expected\n{block.body}\nfound\n{printed}")
     return wrong
 
 
-def _commands(body: str) -> str:
-    """What the commands print; one that should fail ends in ``|| true``."""
-    out = io.StringIO()
-    for line in body.replace("\\\n", " ").splitlines():
-        command, _, fails = line.partition(" || ")
-        program, *arguments = shlex.split(command, comments=True)
-        assert program == "stepsim", line
-        with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as ended:
-            main(arguments)
-        assert bool(ended.value.code) == bool(fails), (line, out.getvalue())
-    return out.getvalue()
+def strays(page: str) -> Iterator[int]:
+    """Lines of text blocks that follow no code, so that nothing can have printed them."""
+    end = 0
+    for block in blocks(page):
+        if block.kind == "text" and block.line != end + 2:
+            yield block.line
+        runs = block.kind in ("python", "sh")
+        end = block.line + block.body.count("\n") + 1 if runs else -2
 
 
-def _matches(shown: str, printed: str) -> bool:
+def matches(shown: str, printed: str) -> bool:
+    """Whether a page shows what is printed, apart from ``...`` and spaces at the end of lines."""
     pattern = ".*".join(re.escape(part) for part in _plain(shown).split("..."))
     return re.fullmatch(pattern, _plain(printed), flags=re.DOTALL) is not None
 

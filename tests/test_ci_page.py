@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from stepsim.kernels.build.cache_key import cache_directory
+from tests.pages import matches
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 TEST, *_ = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 SHELL = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
-(MESSAGE,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+MESSAGE, COMPARISON = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
 GITHUB, GITLAB = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
 
 _PYTEST = "-m pytest -p stepsim.pytest_plugin.plugin -p xdist -p no:cacheprovider"
@@ -87,7 +88,7 @@ def test_the_test_of_the_page_and_its_message(shell: Shell) -> None:
     shell.ok(SHELL[0])
     assert (shell.folder / "test_linear.cycles.json").exists()
     (shell.folder / "test_linear.py").write_text(TEST.replace("(tile=tile)", "(tile=8)"))
-    done = shell("pytest test_linear.py -k 'layer and 16'")
+    done = shell(SHELL[1])
     assert done.returncode == 1
     printed = {line[1:].strip() for line in done.stdout.splitlines() if line.startswith("E ")}
     shown = [line.strip() for line in MESSAGE.splitlines() if line.strip() not in ("", "...")]
@@ -97,8 +98,10 @@ def test_the_test_of_the_page_and_its_message(shell: Shell) -> None:
 
 
 def test_the_commands_that_compare(shell: Shell) -> None:
-    out = shell.ok(SHELL[1])
-    assert "* `parameters.tile 16 -> 32`" in out
+    shell.ok(SHELL[2])
+    done = shell(SHELL[3])
+    assert done.returncode == 1, done.stderr
+    assert matches(COMPARISON, done.stdout), done.stdout
 
 
 @pytest.fixture

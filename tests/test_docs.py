@@ -22,47 +22,19 @@ from stepsim.errors import ArgError
 from stepsim.reproduce import FIGURES
 from stepsim.sweep import open_table
 from tests.data.server import serve
+from tests.pages import DOCS, Session, blocks
 from tests.shared import TRACES, needs_traces
 from tests.trace_io.foreign import megatron_record
 
-DOCS = Path(__file__).parents[1] / "docs"
-
 
 def run_examples(page: str) -> dict[str, Any]:
-    """Execute the Python blocks of a page one after the other; returns their names."""
-    text = (DOCS / page).read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert blocks
-    names: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
-    return names
-
-
-def test_deadlock_page(capsys: pytest.CaptureFixture[str]) -> None:
-    names = run_examples("deadlocks.md")
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "deadlock"
-    assert printed[-4:] == ["deadlock", "ok", "ok", "fixed 4 True"]
-    page = (DOCS / "deadlocks.md").read_text(encoding="utf-8")
-    shown = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
-    assert len(shown) == 2
-    for line in "".join(shown).splitlines():
-        # Line numbers depend on where the reader puts the program.
-        text = re.sub(r" \(center\.py:\d+\)$", "", line)
-        assert text == "  ..." or any(found.startswith(text) for found in printed), line
-    assert names["result"].diagnosis is None
-    # What comments say is what is printed.
-    for said in ("{'linear_load#0>1': 8}", "ok True", "no depth helps"):
-        assert f"  # {said}\n" in page
-        assert said in printed
-
-
-def test_why_page(capsys: pytest.CaptureFixture[str]) -> None:
-    run_examples("why.md")
-    text = (DOCS / "why.md").read_text(encoding="utf-8")
-    shown = re.findall(r"```\n\n```text\n(.*?)```", text, flags=re.DOTALL)
-    assert capsys.readouterr().out == "".join(shown[1:])  # the first one is of the command
+    """Run the Python blocks of a page one after the other; returns their names."""
+    session = Session(page)
+    found = [block for block in blocks(page) if block.kind == "python"]
+    assert found
+    for block in found:
+        sys.stdout.write(session.run(block))
+    return session.names
 
 
 def test_graphs_page(capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,8 +162,7 @@ def test_workloads_page(
     (tmp_path / "day.yaml").write_text(day)
     _azure_trace(tmp_path / "AzureLLMInferenceTrace_conv.csv", requests=5, generated=60)
     (tmp_path / "layer.py").write_text(layer)
-    blocks = re.findall(r"```(?:text|sh)\n(.*?)```", text, flags=re.DOTALL)
-    commands = "".join(blocks).splitlines()
+    commands = "".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)).splitlines()
     assert len(commands) == 10
     (stuck,) = (command for command in commands if command.endswith("--regions 8"))
     for command in [*commands, "stepsim run layer.py:layer --help"]:
@@ -216,47 +187,6 @@ def test_workloads_page(
     assert page.Gemm(m=2048, tile=32).build(st.workloads.Data()).program.name == "gemm"
     with pytest.raises(ArgError, match="tile: expected a divisor of m = 2048, found 33"):
         page.Gemm(m=2048, tile=33).build(st.workloads.Data())
-
-
-def test_tutorial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A new user follows the page from top to bottom, and finds the numbers that it tells."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    text = (DOCS / "tutorial.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {}
-    blocks = re.findall(r"```(python|sh|yaml)\n(.*?)```", text, flags=re.DOTALL)
-    for kind, block in blocks:
-        if kind == "yaml":
-            (tmp_path / "tiles.yaml").write_text(block)
-        elif kind == "sh":
-            for command in block.splitlines():
-                with pytest.raises(SystemExit) as ended:
-                    main(shlex.split(command)[1:])
-                assert not ended.value.code, (command, capsys.readouterr().err)
-        elif "with st.Program" in block:
-            (tmp_path / "gemm.py").write_text(block)
-        else:
-            exec(compile(block, "tutorial.md", "exec"), names)
-    monkeypatch.delitem(sys.modules, "gemm")
-    assert [kind for kind, _ in blocks] == [
-        "python",
-        "sh",
-        *["python"] * 3,
-        "sh",
-        "python",
-        "yaml",
-        "sh",
-        "python",
-    ]
-    found, metrics = names["result"].cycles, names["metrics"]
-    told = [found, metrics.off_chip_traffic, metrics.on_chip_memory, metrics.flops]
-    cycles = [row["cycles"] for row in names["front"]]
-    for number in (*told, min(cycles), max(cycles)):
-        assert f"{int(number):,}" in text, number
-    assert len(cycles) == 7
-    assert (tmp_path / "tiles.png").exists()
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("recipes/*.md")))
@@ -293,26 +223,8 @@ def test_listings_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed[0] == "Stream[10, 1] of Tile[1x256 f32] <- reassemble#25"
 
 
-def test_timeline_page(capsys: pytest.CaptureFixture[str]) -> None:
-    names = run_examples("timeline.md")
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[1] == "bufferize#1: 1.45 of 2, full 957"
-    assert printed[-2] == "3"
-    peak, bound = map(int, printed[-3].split())
-    assert peak > bound
-    assert len(names["table"]) == 4
-
-
 def test_dram_page() -> None:
     assert len(run_examples("dram.md")["rates"]) == 2
-
-
-def test_hardware_page(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (DOCS / "hardware.md").read_text(encoding="utf-8")
-    run_examples("hardware.md")
-    assert capsys.readouterr().out == "".join(
-        re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)
-    )
 
 
 @pytest.mark.slow
@@ -324,9 +236,3 @@ def test_addresses_page() -> None:
 
 def test_machines_page() -> None:
     assert run_examples("machines.md")["machine"].peak_bandwidth == 512
-
-
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
-def test_every_page_is_in_the_contents(page: str) -> None:
-    contents = (DOCS / "index.md").read_text(encoding="utf-8").split("```{toctree}")[1]
-    assert page == "index.md" or page.removesuffix(".md") in contents.split()

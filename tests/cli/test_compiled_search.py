@@ -20,7 +20,7 @@ def test_the_page_runs(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     Path("compiled.yaml").write_text(text)
-    (commands,) = re.findall(r"```text\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    (commands,) = re.findall(r"```bash\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     for command in commands.splitlines():
         outcome = cli(*command.replace(" --jobs 2", "").split()[1:])
         assert outcome.code == 0, outcome.err

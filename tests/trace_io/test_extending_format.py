@@ -25,7 +25,7 @@ from tests.trace_io import foreign
 DOC = Path(__file__).parents[2] / "docs" / "extending-trace-format.md"
 EXAMPLE, ENTRY_POINT, LOG = (
     re.search(rf"^```{language}\n(.*?)^```", DOC.read_text(), re.M | re.S)[1]
-    for language in ("python", "toml", "text")
+    for language in ("python", "toml", "")
 )
 
 

@@ -27,7 +27,8 @@ _SLACKS: Final = (0, 1, 2)
 _HEAD: Final = """\
 # Validation
 
-Every recorded run of the STeP paper's simulator that is available, simulated again. Written by
+How close are simulated cycles to those of the STeP paper's simulator and hardware? Every recorded
+run that is available is simulated again. Written by
 `stepsim reproduce validation` with model version {version}; do not edit.
 
 *Published* cycles were read from the plots of the paper, or from tables of earlier runs in the

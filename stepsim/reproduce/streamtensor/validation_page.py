@@ -45,8 +45,9 @@ from stepsim.sizing import planned_depths
 _HEAD = """\
 # Validation of the StreamTensor system
 
-What is published about StreamTensor (arXiv 2509.13694, MICRO 2025), and what stepsim makes of it.
-Written by `stepsim reproduce streamtensor-validation`; do not edit.
+How close are designs of stepsim to what is published about StreamTensor? The published numbers are
+those of arXiv 2509.13694 (MICRO 2025). Written by `stepsim reproduce streamtensor-validation`; do not
+edit.
 """
 
 _OTHERS = ("Allo", "DFX", "A100", "2080Ti")

@@ -16,9 +16,9 @@ PAGE = Path(__file__).parents[3] / "docs" / "stepdb.md"
 HEAD = """\
 # StepDB
 
-Programs of another project, measured there by the public Rust simulator of STeP, built again in the
-language of stepsim and simulated. Written by `python -m tests.parity.stepdb TABLE` with model
-version {version}; do not edit.
+How close are the cycles of another project's programs, measured there by the public Rust simulator
+of STeP, to those of the same programs in stepsim? Written by `python -m tests.parity.stepdb TABLE`
+with model version {version}; do not edit.
 
 The StepDB folder of the public repository `patrickmcewen/NextStep` holds 167 runs of May 2026:
 matrix products, activations, normalizations, attention, mixtures of experts and rotary embeddings,
