@@ -487,8 +487,8 @@ def index_page() -> str:
         f"{title}\n{'=' * len(title)}",
         "Which operators, functions and classes are there, and what do they take and return? Here "
         "is everything in ``st``: what programs are made of, with functions for tiles (``st.fn``) "
-        "and layers (``st.nn``), what is done with programs, and, at the end, the namespaces that have "
-        "the rest. The text is that of the docstrings, so "
+        "and layers (``st.nn``), what is done with programs, and, at the end, the namespaces that "
+        "have the rest. The text is that of the docstrings, so "
         "``help(st.map)`` and ``help(st.fn.matmul)`` say the same. Shapes are written outermost "
         "dim first, and dim 0 is the innermost. Arguments that many operators share, such as "
         "``write_back`` and ``par_dispatch``, are explained :doc:`on a page of their own "

@@ -50,8 +50,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
+SLOW = {"timing.md"}
+"""Pages that need an engine of their own: that of a recorded run with a DRAM."""
+
+
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page in SLOW else ()) for page in PAGES],
+)
 def test_a_page_shows_what_is_printed(page: str) -> None:
     wrong = run_page(page)
     assert not wrong, "\n".join(wrong)
