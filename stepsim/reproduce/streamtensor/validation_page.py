@@ -46,8 +46,8 @@ _HEAD = """\
 # Validation of the StreamTensor system
 
 How close are designs of stepsim to what is published about StreamTensor? The published numbers are
-those of arXiv 2509.13694 (MICRO 2025). Written by `stepsim reproduce streamtensor-validation`; do not
-edit.
+those of arXiv 2509.13694 (MICRO 2025). Written by `stepsim reproduce streamtensor-validation`; do
+not edit.
 """
 
 _OTHERS = ("Allo", "DFX", "A100", "2080Ti")
