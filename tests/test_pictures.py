@@ -1,0 +1,78 @@
+"""The pictures of the documentation show what the runs that they are drawn from did."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import stepsim as st
+from tests.pages import pictures
+
+
+def texts(picture: str) -> list[str]:
+    return [one.text or "" for one in ElementTree.fromstring(picture).iter() if "text" in one.tag]
+
+
+def center(depth: int) -> st.Program:
+    with st.Program("center", compute_bw=1024, fifo_depth=depth) as program:
+        x = st.linear_load(st.spec(32, 256), tile=(16, 64))
+        total = x.accum(st.fn.add, rank=1)
+        st.map(st.fn.add, x, total.unsqueeze(0).expand(4)).consume()
+    return program
+
+
+@pytest.fixture(scope="module")
+def stuck() -> st.Result:
+    return st.simulate(center(2), record=True)
+
+
+def test_a_stream_is_drawn_with_its_values_and_its_stops() -> None:
+    with st.Program("numbers", compute_bw=16) as program:
+        x = st.linear_load(st.spec(2, 2, name="x", dtype="f32"), tile=(1, 1))
+        x.accum(st.fn.add, rank=1).consume()
+    values = st.run_functional(program, {"x": np.arange(1, 5).reshape(2, 2)})
+    assert texts(pictures.streams(values, {"x": x})) == ["x", "[2, 2]", *"12", "S1", *"34", "S1"]
+
+
+def test_a_fifo_is_drawn_until_the_deadlock(stuck: st.Result) -> None:
+    fifo = "linear_load#0>1"
+    fixed = st.simulate(center(4), record=True)
+    shown = texts(pictures.occupancy({"two": stuck, "four": fixed}, fifo))
+    assert {"depth 2", "depth 4", f"deadlock at {stuck.cycles:,}"} <= set(shown)
+    assert sum("deadlock" in text for text in shown) == 1
+
+
+def test_the_circular_wait_is_red_and_nothing_else(stuck: st.Result) -> None:
+    picture = ElementTree.fromstring(pictures.circular_wait(stuck))
+    boxes = [one for one in picture.iter() if "rect" in one.tag and one.get("rx")]
+    red = [one for one in boxes if one.get("stroke") == pictures.RED]
+    assert len(boxes) == stuck.units.num_rows
+    assert stuck.diagnosis is not None
+    assert len(red) == len({wait.unit for wait in stuck.diagnosis.circular_wait}) < len(boxes)
+
+
+def test_padding_is_drawn_apart_from_rows() -> None:
+    with st.Program("packed", compute_bw=16) as program:
+        x = st.linear_load(st.spec(3, 1, name="x", dtype="f32"), tile=(1, 1)).flatten(0, 1)
+        tiles = x.reshape(2, pad=0).accum(st.fn.pack_rows, rank=1)
+        tiles.consume()
+    values = st.run_functional(program, {"x": np.ones((3, 1))})
+    picture = pictures.tiles({"lane": values.stream(tiles)})
+    rows = [one for one in ElementTree.fromstring(picture).iter() if one.get("width") == "54.0"]
+    assert [bool(one.get("stroke-dasharray")) for one in rows] == [False, False, False, True]
+    assert "padding" in texts(picture)
+
+
+def test_work_and_accesses_take_their_share_of_the_axis() -> None:
+    result = st.simulate(center(4), record=True)
+    picture = ElementTree.fromstring(pictures.activity({"": result}))
+    scale = (pictures.WIDTH - pictures.LEFT - 20) / result.cycles
+    for color, column in ((pictures.BLUE, "busy"), (pictures.GREEN, "wait_memory")):
+        drawn = sum(
+            float(one.get("width", 0))
+            for one in picture.iter()
+            if one.get("fill") == color and one.get("width") != "10.0"
+        )
+        assert drawn / scale == pytest.approx(sum(result.units[column].to_pylist()), rel=0.05)
