@@ -289,7 +289,7 @@ def _boxes(
     for _, target, words, _ in edges:
         texts[target].append(words)
     # The texts of the edges that reach a box fit above it, so that neighbors do not overlap.
-    wide = [max(max(len(a), len(b)) * LETTER + 14, sum(len(words) * 5.8 + 8 for words in above))
+    wide = [max(max(len(a), len(b)) * LETTER + 14, sum(len(words) * 5.8 + 14 for words in above))
             for (a, b, _), above in zip(named, texts, strict=True)]  # fmt: skip
     sizes = [(width, 36.0 if b else 24.0) for width, (_, b, _) in zip(wide, named, strict=True)]
     places = layered(sizes, [edge[:2] for edge in edges], across=18, down=down)
