@@ -199,6 +199,8 @@ def file(name: str) -> Path:
         result().to_parquet(path)
     elif name == "plan.yaml":
         plan().save(path)
+    elif name == "fix.yaml":
+        path.write_text("fifo_depth: 4\n", encoding="utf-8")
     elif name == "kv.npy":
         np.save(path, np.array([5, 0, 40, 31]))
     return path

@@ -126,7 +126,7 @@ SIMULATION: dict[str, Callable[[], Given]] = {
     "Case.measures": lambda: {"done": some.totals(), "data": some.data(), "wanted": ("cycles",)},
     "Case.tokens_per_second": lambda: {"done": some.totals(), "data": some.data()},
     "Case.with_fifo_depths": lambda: {"depths": {}},
-    "Case.with_fix": lambda: {"fix": "fix.yaml"},
+    "Case.with_fix": lambda: {"fix": some.file("fix.yaml")},
     "Case.together": lambda: {"last": some.totals()},
     "Prepared.edited": lambda: {"edit": lambda image: image},
     "Prepared.run_depths": lambda: {"fifo_depths": [{}]},

@@ -121,7 +121,7 @@ def test_markdown_is_a_table_for_a_comment(made: Made, cli: Cli) -> None:
     assert lines[2:4] == ["| metric | A | B | change |", "| :--- | ---: | ---: | ---: |"]
     assert "* `parameters.rows 64 -> 128`" in lines
     assert lines[-1] == "</details>"
-    assert any(line.startswith("| map (BinaryMap) | work | ") for line in lines)
+    assert any(line.startswith("| matmul (BinaryMap) | work | ") for line in lines)
 
 
 def test_a_run_that_fails_now_is_a_regression(made: Made, cli: Cli) -> None:
@@ -297,7 +297,7 @@ def test_the_stalls_of_the_worst_run_of_a_sweep(tmp_path: Path, cli: Cli) -> Non
     )
     assert done.code == 1
     assert "1 of 2 runs worse by more than 1%" in done.err
-    assert "| map (BinaryMap) | work | " in done.out
+    assert "| matmul (BinaryMap) | work | " in done.out
     assert "tokens and room" in done.out
     shutil.rmtree(tmp_path / "a")
     assert cli("sweep", "compare", tmp_path / "a", tmp_path / "b").code == 2

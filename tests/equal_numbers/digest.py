@@ -67,14 +67,18 @@ def _workloads() -> Iterator[tuple[str, Any, Data]]:
 
 
 def _told(result: Any) -> Iterator[object]:
-    """All that a result says in whole numbers."""
+    """All that a result says in whole numbers; names of operators and files are no numbers."""
     yield from (result.status, result.cycles, result.offchip_bytes, result.flops)
     yield from (result.memory_requests, result.onchip_peak_bytes, result.engine_steps)
     for table in (result.units, result.fifos):
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            if str(column.type).startswith(("int", "bool", "string")):
-                yield name
-                yield column.to_pylist()
+        yield from _numbers(table)
+
+
+def _numbers(table: Any) -> Iterator[object]:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if str(column.type).startswith(("int", "bool")):
+            yield name
+            yield column.to_pylist()
 
 
 def _runs(machines: Sequence[str], changes: Mapping[str, Any], record: bool) -> Iterator[object]:
@@ -87,7 +91,7 @@ def _runs(machines: Sequence[str], changes: Mapping[str, Any], record: bool) -> 
             yield from _told(result)
             if record:
                 path = critical_path(ready, bindings=built.bindings(data))
-                yield path.segments.to_pydict()
+                yield from _numbers(path.segments)
 
 
 def _small() -> st.Program:
@@ -101,7 +105,7 @@ def _dram(record: bool) -> Iterator[object]:
     for machine in ("hdl-dram", "hdl-read-ahead", "hdl-arbiter", "u55c"):
         yield from _told(st.simulate(_small(), machine, record=record))
         if record:
-            yield critical_path(_small(), machine).segments.to_pydict()
+            yield from _numbers(critical_path(_small(), machine).segments)
 
 
 def _requests() -> Iterator[object]:

@@ -92,7 +92,7 @@ def test_moe_of_dynamic_tiles_is_refused_by_name():
     work, _ = moe(layer(24, 2, 1, 32, 64, 2), "dynamic")
     with pytest.raises(GraphError, match="2 operators have no form") as error:
         work.program.downtile()
-    for name in ("'pack.0' has tiles of n0 rows", "'pack.1' has tiles of n1 rows", "static tile"):
+    for name in ("pack.0#8 has tiles of n0 rows", "pack.1#9 has tiles of n1 rows", "static tile"):
         assert name in str(error.value)
 
 
@@ -278,8 +278,8 @@ def test_sides_that_do_not_fit():
     with pytest.raises(GraphError) as error:
         program.downtile()
     assert "2 operators have no form on tiles of 16x16" in str(error.value)
-    assert "'x' has tiles of 24 rows, which 16 does not divide" in str(error.value)
-    assert "'y' has tiles of 20 rows, which 16 does not divide" in str(error.value)
+    assert "x#0 has tiles of 24 rows, which 16 does not divide" in str(error.value)
+    assert "y#2 has tiles of 20 rows, which 16 does not divide" in str(error.value)
     assert "pad=True" in str(error.value)
     small = same(program, pad=True)
     assert str(small.downtiled.stream(x).type) == "Tile[12x10 f32]"

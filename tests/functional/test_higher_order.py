@@ -395,7 +395,7 @@ def test_no_pieces_at_all_are_an_error_in_timing_and_values(dims):
         x, _ = tiles((2,), 1, 2)
         cut = fn.emit(dims, kernel=lambda tile, valid, length: [tile] * (len(dims) * length))
         x.flat_map(cut, st.metadata([1, 0])).consume()
-    with pytest.raises(EvaluationError, match=r"flat_map#\d+: emit.* makes an empty inner dim"):
+    with pytest.raises(EvaluationError, match=r"emit#\d+: emit.* makes an empty inner dim"):
         evaluate(p)
     result = simulate(p)
     assert result.status == "failed"

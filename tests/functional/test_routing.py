@@ -247,7 +247,7 @@ def test_a_loop_without_a_first_token_is_a_deadlock():
     with pytest.raises(EvaluationError) as error:
         evaluate(p)
     assert "deadlock: 1 operators wait" in str(error.value)
-    assert "map#2 waits for in2 from map#2" in str(error.value)
+    assert "add#2 waits for in2 from add#2" in str(error.value)
 
 
 def test_a_timing_run_that_gets_stuck_has_no_decisions():

@@ -89,6 +89,8 @@ def compile(
     """
     target = machine_of(machine)
     keep_going = flag("compile: keep_going", keep_going)
+    if progress is not None and not callable(progress):
+        raise ArgError(f"compile: progress must be a function of a text, found {shown(progress)}")
     published = None if config is None else config_of(config, target)
     if published is not None and choices is not None:
         raise ArgError("compile: config and choices both state all options; give one of them")
