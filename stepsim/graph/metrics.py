@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -319,11 +320,15 @@ def measured_bytes(
     return number_of(totals[0], table), number_of(totals[1], table)
 
 
-def allocated_compute(program: Program, unit_flops_per_cycle: int | None = None) -> int:
+def allocated_compute(
+    program: Program,
+    unit_flops_per_cycle: int | None = None,
+    changed: Mapping[str, int] = MappingProxyType({}),
+) -> int:
     """FLOPs per cycle of all maps, map-accumulates and arithmetic accumulations.
 
     ``unit_flops_per_cycle`` is the bandwidth that a machine gives every operator with FLOPs; it
-    replaces the bandwidths in the program.
+    replaces the bandwidths in the program. Those of ``changed``, by operator, replace both.
 
     Raises
     ------
@@ -335,6 +340,8 @@ def allocated_compute(program: Program, unit_flops_per_cycle: int | None = None)
             bandwidth = op.bandwidth()  # type: ignore[attr-defined]
             if unit_flops_per_cycle is not None and op.has_flops():  # type: ignore[attr-defined]
                 bandwidth = unit_flops_per_cycle
+            if changed:
+                bandwidth = changed.get(op.title(), bandwidth)
             if bandwidth is None:
                 if not op.has_flops():  # type: ignore[attr-defined]
                     continue

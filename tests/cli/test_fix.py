@@ -65,8 +65,12 @@ def test_a_fix_of_why_gives_its_cycles_in_runs_and_sweeps(
     spec = {"workload": "blocks.py", "fix": "fix.yaml", "machine": "sda-1024"}
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(spec))
     st.sweep.run_sweep(tmp_path / "sweep.yaml", tmp_path / "out")
-    (row,) = st.sweep.read_runs(tmp_path / "out", ["cycles"]).to_pylist()
+    columns = ["cycles", "allocated_flops_per_cycle", "compute_utilization"]
+    (row,) = st.sweep.read_runs(tmp_path / "out", columns).to_pylist()
     assert [row["cycles"]] == about["cycles"]
+    for found in (run, row):
+        assert found["allocated_flops_per_cycle"] == 12
+        assert found["compute_utilization"] == run["flops"] / (12 * run["cycles"])
 
 
 def test_a_fix_of_another_program_is_refused_before_anything_runs(

@@ -128,6 +128,7 @@ class Case:
         self.resolved = resolved
         self.machine = machine
         self.counting = counting
+        self._compute_bw: Mapping[str, int] = {}
         self._first = data
         self._fitting = data
         with self.source.user_code(), without_collection():
@@ -219,6 +220,8 @@ class Case:
         made = copy.copy(self)
         made.prepared = self.prepared.changed(fix=fix)
         made.machine = made.prepared.machine
+        made._compute_bw = made.prepared.compute_bw
+        vars(made).pop("_allocated", None)
         return made
 
     def _must_fit(self, data: Data) -> None:
@@ -396,7 +399,7 @@ class Case:
             moved = None if counted is None else counted.offchip_bytes
             work = None if counted is None else counted.flops
         allocated = self._allocated
-        if counted is not None and self._of_machine is None:
+        if counted is not None and self._of_machine is None and not self._compute_bw:
             allocated = counted.allocated_flops_per_cycle
         room = done.cycles * allocated
         return {
@@ -421,7 +424,9 @@ class Case:
     @cached_property
     def _allocated(self) -> int:
         every = (*self.built.earlier, self.built)
-        return max(allocated_compute(one.program, self._of_machine) for one in every)
+        return max(
+            allocated_compute(one.program, self._of_machine, self._compute_bw) for one in every
+        )
 
     @property
     def _of_machine(self) -> int | None:
