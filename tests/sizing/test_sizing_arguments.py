@@ -69,7 +69,7 @@ def test_depths_for_another_machine_are_noted(tmp_path: Path) -> None:
     fast = st.load_machine("sda-1024", overrides={"hbm.channels": machine.hbm.channels * 2})
     assert st.simulate(centered(2), fifo_depth=path).notes == machine.notes
     (note,) = st.simulate(centered(2), fast, fifo_depth=path).notes
-    assert "depths.yaml were found for machine " in note
+    assert "depths.yaml were found for another sda-1024; on sda-1024 " in note
     assert "are not guaranteed" in note
     prepared = st.prepare(centered(2), fifo_depth=path)
     assert prepared.changed(machine=fast).result().notes == (note,)

@@ -70,9 +70,10 @@ class SizedFor:
         """A remark on a run on another machine; empty on the machine they are for."""
         if self.digest == machine_hash(machine):
             return ""
-        other = self.machine if self.machine != machine.name else f"another {self.machine}"
+        same = self.machine == machine.name
+        other = f"another {self.machine}" if same else f"machine {self.machine}"
         return (
-            f"the values of {self.path} were found for machine {other}; on {machine.name} "
+            f"the values of {self.path} were found for {other}; on {machine.name} "
             "their cycles are not guaranteed, and the run may be slower or deadlock. Find them "
             "again for it"
         )
