@@ -26,7 +26,10 @@ def listing(
     return listing_of(outline_of(wired(program)))
 
 
-SAME = ["its operators and streams are the same, but not the data of its sources"]
+SAME = [
+    "its operators and streams are the same by name; what differs is the data of its sources, or "
+    "which input or lane of an operator a stream goes to"
+]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,18 @@ def test_operators_of_one_name_are_matched_by_what_they_are() -> None:
         "added stream silu -> silu (2)",
     ]
     assert program_changes(chain(8, 16), chain(8, 32)) == ["silu (2): compute_bw 16 -> 32"]
+
+
+def test_the_order_of_operands_is_not_taken_for_data() -> None:
+    def difference(first: str, second: str) -> Listing:
+        with st.Program("made", compute_bw=1024) as program:
+            streams = {
+                name: st.linear_load(st.spec(64, 64), tile=(16, 64), label=name) for name in "xy"
+            }
+            st.map(st.fn.sub, streams[first], streams[second], label="d").consume()
+        return listing_of(outline_of(wired(program)))
+
+    assert program_changes(difference("x", "y"), difference("y", "x")) == SAME
 
 
 def test_a_missing_or_foreign_listing_is_said_plainly() -> None:

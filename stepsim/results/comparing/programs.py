@@ -18,6 +18,10 @@ _MOST_NAMES: Final = 4
 _MOST_STREAMS: Final = 6
 _MADE: Final = "made by"
 _OUTPUTS: Final = "outputs"
+_UNTOLD: Final = (
+    "its operators and streams are the same by name; what differs is the data of its sources, or "
+    "which input or lane of an operator a stream goes to"
+)
 
 
 def listing_of(outline: Outline) -> dict[str, Any]:
@@ -105,7 +109,7 @@ def program_changes(
     # Shapes follow from the rest, and one change passes through all that comes after it.
     lines = [f"{_named(names)}: output {text}" for text, names in shaped.items()]
     found += _first(lines, "further shapes")
-    return found or ["its operators and streams are the same, but not the data of its sources"]
+    return found or [_UNTOLD]
 
 
 def _stream_changes(before: Listing, after: Listing, pairs: Mapping[str, str]) -> list[str]:
