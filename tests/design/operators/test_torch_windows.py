@@ -66,6 +66,12 @@ def _cases(torch: Any) -> Mapping[str, tuple[Callable[..., Any], tuple[tuple[int
         "scatter-value": (lambda m, x: x.scatter(1, x.topk(2)[1], -7.0), (ROWS,)),
         "scatter-add": (lambda m, x: x.scatter_add(1, x.topk(2)[1], x), (ROWS,)),
         "index-add": (lambda m, x: x.index_add(0, x[:, :4].argmax(1), x, alpha=2), (ROWS,)),
+        "known-positions": (
+            lambda m, x: x.index_add(0, torch.tensor([1, 1, 0, 2]), x)
+            + x.scatter_add(1, torch.tensor([[0, 2]] * 4), x)
+            + x.gather(1, torch.tensor([[5, 0, 1, 1, 4, 2]] * 4))
+            + (2 * x)[:, torch.tensor([0, 2, 4, 1, 3, 5] * 3)][:, :6], (ROWS,),
+        ),
         "index": (lambda m, x, w: w[x[:, :3].topk(2)[1]] + w[:, [0, 3, 1, 4, 2]][:1],
                   (ROWS, (3, 5))),
         "index-select": (lambda m, x: x.index_select(1, x.argmax(1)), (ROWS,)),
@@ -79,7 +85,7 @@ def _cases(torch: Any) -> Mapping[str, tuple[Callable[..., Any], tuple[tuple[int
     "conv-computed-weight", "max-pool", "max-pool-dilated", "max-pool-ceil", "avg-pool",
     "avg-pool-inside", "avg-pool-ceil", "avg-pool-divisor", "adaptive", "adaptive-one", "pad",
     "unfold", "cumsum", "topk", "argmax", "gather", "scatter", "scatter-value", "scatter-add",
-    "index-add", "index", "index-select", "one-hot", "new-zeros",
+    "index-add", "known-positions", "index", "index-select", "one-hot", "new-zeros",
 ])  # fmt: skip
 def test_an_operator_computes_what_pytorch_does(name: str, torch: Any) -> None:
     torch.manual_seed(3)

@@ -29,7 +29,23 @@ def take(x: Value, axis: int, indices: Value, place: Place) -> Value:
             return of.reshape(of.concat(parts, axis, place), shape, place)
     if axis == 0 and len(x.shape) == 2 and x.op in _GIVEN and _base(indices).op in _GIVEN:
         return of.embedding(x, indices, place)
+    indices = _loaded(indices, x.shape[axis], place)
     return of.made("take", (x, indices), shape, place, axis=axis)
+
+
+def _loaded(indices: Value, size: int, place: Place) -> Value:
+    """Known positions counted from 0, of a type that loads have; others as they are."""
+    if not indices.is_constant or not np.size(indices.array):
+        return indices
+    given = [_counted(position, size) for position in np.ravel(indices.array).tolist()]
+    return of.constant(np.array(given, np.float32).reshape(indices.shape), place)
+
+
+def _counted(position: int, size: int) -> int:
+    """The position counted from 0."""
+    if not -size <= position < size:
+        raise Unsupported(f"position {position} of an axis of {size}")
+    return int(position) % size
 
 
 def _base(x: Value) -> Value:
@@ -43,9 +59,7 @@ def _runs(positions: Value, size: int) -> list[tuple[int, int]]:
     """Beginning and end of every run of adjacent positions."""
     runs: list[tuple[int, int]] = []
     for given in np.ravel(positions.array).tolist():
-        if not -size <= given < size:
-            raise Unsupported(f"position {given} of an axis of {size}")
-        at = int(given) % size
+        at = _counted(given, size)
         if runs and runs[-1][1] == at:
             runs[-1] = runs[-1][0], at + 1
         else:
@@ -59,6 +73,7 @@ def gather(x: Value, axis: int, indices: Value, place: Place) -> Value:
     for other, size in enumerate(indices.shape):
         if other != axis:
             x = of.slice_of(x, other, 0, size, 1, place)
+    indices = _loaded(indices, x.shape[axis], place)
     return of.made("gather", (x, indices), indices.shape, place, axis=axis)
 
 
@@ -75,6 +90,7 @@ def scatter(x: Value, axis: int, indices: Value, source: Value, add: bool, place
         source = of.expand(source, indices.shape, place)
     for other, size in enumerate(indices.shape):
         source = of.slice_of(source, other, 0, size, 1, place)
+    indices = _loaded(indices, x.shape[axis], place)
     found = of.made("scatter", (source, indices), x.shape, place, axis=axis)
     if x.number == 0.0:
         return found
@@ -91,6 +107,7 @@ def add_rows(x: Value, axis: int, indices: Value, source: Value, place: Place) -
     axis %= len(x.shape)
     if len(indices.shape) != 1:
         raise Unsupported(f"indices of shape {indices.shape}; give one axis of them")
+    indices = _loaded(indices, x.shape[axis], place)
     made = of.made("add_rows", (source, indices), x.shape, place, axis=axis)
     return made if x.number == 0.0 else of.elementwise("add", (x, made), place)
 

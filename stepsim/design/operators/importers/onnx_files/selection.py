@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,14 @@ def gather_nd(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x, indices = given_inputs(inputs)
     if attributes.get("batch_dims", 0) or indices.shape[-1] != 1:
         raise Unsupported("positions along several axes; give numbers along the first one")
-    return selection.take(x, 0, of.reshape(indices, indices.shape[:-1], at), at)
+    return selection.take(x, 0, _shaped(indices, indices.shape[:-1], at), at)
+
+
+def _shaped(indices: Value, shape: tuple[int, ...], at: Place) -> Value:
+    """Numbers with other axes; those that are known stay known."""
+    if indices.is_constant:
+        return of.constant(np.reshape(indices.array, shape), at)
+    return of.reshape(indices, shape, at)
 
 
 def gather_elements(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
@@ -52,7 +60,7 @@ def scatter_nd(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x, indices, new = given_inputs(inputs)
     how = _reduction(attributes)
     if how == "add" and indices.shape[-1] == 1:
-        rows = of.reshape(indices, (-1,), at)
+        rows = _shaped(indices, (prod(indices.shape),), at)
         return selection.add_rows(x, 0, rows, of.reshape(new, (*rows.shape, *x.shape[1:]), at), at)
     if how != "none":
         raise Unsupported(f"reduction is '{how}'; known are 'none', and 'add' of rows")
