@@ -177,6 +177,10 @@ def compile_model(
         if config is not None:
             heartbeat.phase("simulating the published requests")
             rows_published = stepsim.reproduce.published_rows(config)
+            if named:
+                changed = ", ".join(f"--{name.replace('_', '-')}" for name in named)
+                note(f"the published requests are simulated with config {config} as it is, "
+                     f"without {changed}")  # fmt: skip
         checked = None
         if check:
             heartbeat.phase("checking values")
