@@ -74,8 +74,8 @@ class TerminalTable:
         total = sum(widths) + len(_GAP) * (len(widths) - 1)
         if total > width:
             folded = _folded(rows, widths, total - width)
-            if folded is None:
-                return None
+            if folded is None or (self._header and folded[0] != rows[0]):
+                return None  # The other headings would stand beside the last line of a folded one.
             rows, total = folded, width
         if len(self._title) > total:
             return None

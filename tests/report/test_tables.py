@@ -130,7 +130,6 @@ TABLES = {
         ],
         cycles=100,
     ),
-    "no units": units_table((), cycles=1),
 }
 
 
@@ -154,6 +153,12 @@ def test_what_rich_folds_or_measures_otherwise_is_left_to_it(
     assert table.plain(120) is None
     show("before", table)
     assert capsys.readouterr().out == f"before\n{rendered(table)}"
+
+
+def test_a_folded_heading_is_left_to_rich() -> None:
+    table = TerminalTable("", [Column(" ".join(["heading"] * 16)), Column("b")])
+    table.add("x", "1")
+    assert table.plain(120) is None
 
 
 def test_color_can_be_forced(
