@@ -6,6 +6,7 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stepsim.sweep.running import time_left
@@ -89,6 +90,29 @@ def test_without_axes_the_mean_is_taken() -> None:
     known = TimeLeft(plan)
     known.add(0, {"seconds": 12.0, "prepare_seconds": 2.0, "runs": 20})
     assert known.seconds(plan.chunks(), 1) == 12.0
+
+
+def test_a_forecast_of_thousands_of_runs_solves_equations_of_its_axes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sides = []
+
+    def solve(matrix: Any, values: Any) -> Any:
+        sides.append(len(matrix))
+        return np.linalg.inv(matrix) @ values
+
+    plan = planned({"tile": list(range(1, 51)), "width": list(range(1, 41))})
+    known = TimeLeft(plan)
+    monkeypatch.setattr(np.linalg, "solve", solve)
+    for chunk in plan.chunks()[::2]:
+        own = 20 * 8.0 / chunk.point.design["tile"] * chunk.point.design["width"]
+        known.add(chunk.point.index, {"seconds": own, "prepare_seconds": 0.0, "runs": 20})
+        if len(sides) == 0:
+            known.seconds(plan.chunks(), 1)
+    assert sides == [1]
+    expected = sum(160.0 / p.design["tile"] * p.design["width"] for p in plan.points)
+    assert known.seconds(plan.chunks(), 1) == pytest.approx(expected, rel=0.01)
+    assert sides == [1, 2]
 
 
 @pytest.mark.parametrize(("points", "count"), [(1, 1), (2, 2), (3, 3), (60, 5), (1000, 5)])

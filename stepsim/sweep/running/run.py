@@ -25,6 +25,9 @@ from stepsim.sweep.storage.saving import Saving
 from stepsim.sweep.storage.store import Store
 from stepsim.typed import typed, typed_but
 
+_FORECASTS = 20
+"""How many times as long as a forecast of the time left takes, no new one is made."""
+
 _OF_THIS_START = ("damaged", "computed", "seconds")
 
 
@@ -244,17 +247,21 @@ def _run(
     saving = Saving(plan, store)
     before = plan.runs - saving.left
     left = {chunk.key: chunk for chunk in saving.missing()}
-    busy = 0.0
+    busy, again = 0.0, 0.0
+    eta: float | None = None
 
     def save(rows: ChunkRows) -> None:
-        nonlocal busy
+        nonlocal busy, eta, again
         saving.save(rows)
         busy += rows.timing["seconds"]
         known.add(left.pop(rows.key).point.index, rows.timing)
         if progress is not None:
-            seconds = time.perf_counter() - begin
-            workers = max(1, round(busy / seconds)) if jobs is None else jobs
-            eta = known.seconds(left.values(), workers)
+            now = time.perf_counter()
+            seconds = now - begin
+            if now >= again or not left:
+                workers = max(1, round(busy / seconds)) if jobs is None else jobs
+                eta = known.seconds(left.values(), workers)
+                again = now + _FORECASTS * (time.perf_counter() - now)
             progress(SweepProgress(plan.runs - saving.left, plan.runs, seconds, eta))
 
     lost = dispatch([*left.values()], backend, save)

@@ -101,12 +101,21 @@ class TimeLeft:
         logs = np.log(np.maximum(seconds, _LEAST_SECONDS))
         here = self._features[timed]
         middle, level = here.mean(axis=0), logs.mean()
-        inner = (here - middle) @ (here - middle).T + _RIDGE * np.eye(len(timed))
-        weights = (here - middle).T @ np.linalg.solve(inner, logs - level)
+        weights = _slopes(here - middle, logs - level)
         forecast: _Real = np.exp(level + (self._features - middle) @ weights)
         forecast = np.clip(forecast, seconds.min() / 10, seconds.max() * 10)
         forecast[timed] = seconds
         return forecast
+
+
+def _slopes(features: _Real, logs: _Real) -> _Real:
+    """Slopes of a ridge regression, by the smaller one of its two systems of equations."""
+    runs, columns = features.shape
+    if columns < runs:
+        inner = features.T @ features + _RIDGE * np.eye(columns)
+        return np.asarray(np.linalg.solve(inner, features.T @ logs), np.float64)
+    inner = features @ features.T + _RIDGE * np.eye(runs)
+    return np.asarray(features.T @ np.linalg.solve(inner, logs), np.float64)
 
 
 def spread(points: Sequence[int], count: int) -> Iterator[int]:
