@@ -171,6 +171,14 @@ def test_what_cannot_be_read_says_why(torch: Any) -> None:
         from_torch(nn.Sequential(nn.BatchNorm2d(4)).train(), (image,))
 
 
+def test_flags_of_the_module_are_loaded_as_numbers(torch: Any) -> None:
+    flags = torch.tensor([True, False, True, True, False, False])
+    module = module_of(torch, lambda m, x: torch.where(flags & (x > 0), x, 0.0))
+    graph = checked(torch, module, (torch.randn(ROWS),))
+    (known,) = graph.arrays.values()
+    assert known.dtype == "float32"
+
+
 def test_numbers_of_the_module_choose_slices(torch: Any) -> None:
     module = module_of(torch, lambda m, x: x[:, [0, -1, 2]])
     graph = from_torch(module, (torch.randn(ROWS),))

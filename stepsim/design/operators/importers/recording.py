@@ -213,10 +213,13 @@ class _Record:
         if name is None:
             name = f"{value.place.module}.constant" if value.place.module else "constant"
         unique = self._named(str(name))
-        if value.array is not None:
-            self.arrays[unique] = np.asarray(value.array)
         role = "state" if id(value) in self.states else value.op
         scalar = value.attributes.get("dtype")
+        if value.array is not None:
+            array = np.asarray(value.array)
+            if array.dtype == bool:  # Loads have no flags; 0 is false in numbers.
+                array, scalar = array.astype(np.float32), None
+            self.arrays[unique] = array
         if scalar is not None and scalar not in WHOLE_TYPES.values():
             known = ", ".join(WHOLE_TYPES)
             raise CompileError(
