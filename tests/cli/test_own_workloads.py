@@ -366,3 +366,44 @@ def test_code_of_users_may_import_pandas(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_depth_need_not_be_passed_on(cli: Cli, tmp_path: Path) -> None:
+    """A parameter for the depth of FIFOs holds, whether or not the function uses it."""
+    path = tmp_path / "own.py"
+    path.write_text(
+        """
+from typing import Annotated
+
+import stepsim as st
+
+Depth = Annotated[int, st.workloads.Param("tokens", machine="fifo.depth")]
+
+
+def used(fifo_depth: Depth = 1) -> st.Program:
+    return made(fifo_depth=fifo_depth)
+
+
+def unused(fifo_depth: Depth = 1) -> st.Program:
+    return made()
+
+
+def made(**options):
+    with st.Program("made", compute_bw=64, **options) as program:
+        x = st.linear_load(st.spec(256, 16), tile=(8, 16))
+        total = x.accum(st.fn.add, rank=1)
+        st.linear_store(st.map(st.fn.exp, total), "y")
+    return program
+""",
+        encoding="utf-8",
+    )
+    cycles = {
+        (name, depth): cli("run", f"{path}:{name}", "--fifo-depth", depth, "--json").json()[
+            "cycles"
+        ]
+        for name in ("used", "unused")
+        for depth in (1, 9)
+    }
+    for depth in (1, 9):
+        assert cycles["unused", depth] == cycles["used", depth]
+    assert cycles["used", 1] != cycles["used", 9]

@@ -250,15 +250,16 @@ class Case:
         self._fitting = fed
 
     def _fifo_depth(self) -> int | None:
-        """The FIFO depth to prepare with: that of the program if a parameter sets it.
+        """The FIFO depth to prepare with: that of a parameter that is given for it.
 
-        Otherwise that of the machine if it states one, or else that of the program.
+        A function need not pass it on to its program. Otherwise it is that of the machine if that
+        states one, or else that of the program.
         """
-        given = any(
-            field.param.machine == "fifo.depth" and self.resolved.origins[name] == "given"
-            for name, field in fields_of(type(self.resolved.workload)).items()
-        )
-        return self.built.program.fifo_depth if given else None
+        for name, field in fields_of(type(self.resolved.workload)).items():
+            if field.param.machine == "fifo.depth" and self.resolved.origins[name] == "given":
+                depth: int = getattr(self.resolved.workload, name)
+                return depth
+        return None
 
     def run(self, data: Data, *, limits: Limits | None = None) -> Totals:
         """Simulate for the totals only, including programs that run before."""
