@@ -83,6 +83,18 @@ def test_what_no_loop_can_express_is_copied() -> None:
     np.testing.assert_array_equal(found["s"], found["z"].ravel() + found["u"].ravel())
 
 
+def test_an_output_may_have_the_name_that_an_inner_result_got() -> None:
+    """Exporters number results as well: `square_1` of a file need not be ours."""
+    b = GraphBuilder("named")
+    inner = b.square(b.input("x", (3, 4)))
+    last = b.square(inner)
+    b.output(last, inner.tensor)
+    graph = b.graph()
+    assert [one.name for one in graph.with_role("output")] == [inner.tensor]
+    assert [one.name for one in graph.with_role("intermediate")] == [f"{inner.tensor}_inside"]
+    assert [op.output.tensor for op in graph.ops] == [f"{inner.tensor}_inside", inner.tensor]
+
+
 def test_outputs_are_stored_as_they_are_seen() -> None:
     b = GraphBuilder("outputs")
     x = b.input("x", (4, 6))

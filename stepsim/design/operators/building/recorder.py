@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from math import prod
 from pathlib import PurePath
 from typing import Any, Literal, NoReturn
@@ -136,10 +136,21 @@ class Recorder:
         if stored.role != "intermediate" or not current.is_plain(stored.stored):
             x = self.copy(x)
             stored = self._tensors[x.tensor]
-        if any(other.name == name for other in self._tensors.values() if other is not stored):
-            self.fail(f"a tensor is called '{name}' already", "give the output another name")
+        for other in self._tensors.values():
+            if other is stored or other.name != name:
+                continue
+            if other.role != "intermediate":
+                self.fail(f"a tensor is called '{name}' already", "give the output another name")
+            # Nobody chose the name of an intermediate result: files of others may use it.
+            other.name = self._unused(f"{name}_inside")
         stored.name, stored.role = name, "output"
         return x
+
+    def _unused(self, name: str) -> str:
+        """The name, with a number if a tensor has it."""
+        known = {one.name for one in self._tensors.values()}
+        numbered = (f"{name}_{number}" for number in count(2))
+        return name if name not in known else next(one for one in numbered if one not in known)
 
     def _declared(self, name: str, shape: Sequence[int], dtype: DType | str, role: Role) -> Ref:
         sizes = tuple(shape)
