@@ -312,6 +312,7 @@ def _placed(
 def _budget(machine: Machine) -> int:
     if machine.onchip.capacity_bytes is None:
         raise CompileError(
-            f"compile: machine {machine.name} does not state onchip.capacity_bytes; give a budget"
+            f"compile: machine {machine.name} does not state onchip.capacity_bytes; give the bytes "
+            "of on-chip memory as budget (--budget)"
         )
     return machine.onchip.capacity_bytes

@@ -77,10 +77,18 @@ def source_of(
         return Source(model)
     from stepsim.design.operators.importers import graph_of
 
-    found = graph_of(model, keep_going=keep_going, **element_types(machine))
+    types = element_types(machine)
+    found = graph_of(model, keep_going=keep_going, **types)
     # Without the arrays of an import, which no plan holds.
     graph = OperatorGraph(found.name, found.tensors, found.ops, found.attributes)
-    return Source(graph, imported=found, original=model)
+    notes: tuple[str, ...] = ()
+    if types:
+        notes = (
+            f"{found.name}: activations are {types['dtype']} and weights {types['weight_dtype']}, "
+            f"as machine {machine.name} states; an operator graph, as from_torch makes it, keeps "
+            "its own types",
+        )
+    return Source(graph, notes, imported=found, original=model)
 
 
 def _named(
