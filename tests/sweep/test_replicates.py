@@ -105,6 +105,7 @@ def test_designs_are_compared_replicate_by_replicate(replicated: Path) -> None:
         ({"replicates": {"sed": [0, 1]}}, "replicates.sed: .*did you mean 'seed'"),
         ({"replicates": {"seed": [0, 0]}}, "replicates.seed: holds a value twice"),
         ({"replicates": {"seed": []}}, "replicates.seed: is empty"),
+        ({"grid": {"fifo_depth": [2, "auto"]}}, "machine.fifo.depth, or a parameter declared with"),
         ({"replicates": {"tile": [1, 2]}}, "replicates.tile: also given in grid, points or param"),
         ({"replicates": {"seed": [0, "x"]}}, r"seed: expected a whole number from 0, found 'x'"),
     ],

@@ -97,3 +97,12 @@ def test_names_of_results_are_refused(name, kind, message):
     advice = f"; choose another name, such as odd_{name}$"
     with pytest.raises(WorkloadError, match=f"^odd.py:odd: {message}.*{advice}"):
         parameter_columns(odd)
+
+
+def test_all_names_of_results_are_refused_at_once() -> None:
+    hints = {"tokens": int, "window": int, "own": int}
+    odd = dataclass(frozen=True)(
+        type("Odd", (Workload,), {"__annotations__": hints, "name": "odd"})
+    )
+    with pytest.raises(WorkloadError, match=r"^odd: parameter tokens .*; parameter window .*"):
+        parameter_columns(odd)

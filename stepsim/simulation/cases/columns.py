@@ -32,17 +32,19 @@ def counting_of(given: str | None, config: str | None) -> str:
 
 
 def check_columns(workload: type[Workload]) -> None:
-    """Raise WorkloadError if a parameter of a workload has the name of another column of runs."""
+    """Raise WorkloadError if parameters of a workload have the names of other columns of runs."""
+    problems = []
     for name, parameter in fields_of(workload).items():
         if name not in TAKEN:
             continue
         kind, _, definition = declaration_of(name)
         if name not in _SHARED or kind != parameter.column_type:
-            raise WorkloadError(
-                f"{workload.name}: parameter {name} has the name of a column of results "
-                f"({definition}); choose another name, such as "
-                f"{workload.name.rpartition(':')[2]}_{name}"
+            problems.append(
+                f"parameter {name} has the name of a column of results ({definition}); choose "
+                f"another name, such as {workload.name.rpartition(':')[2]}_{name}"
             )
+    if problems:
+        raise WorkloadError(f"{workload.name}: {'; '.join(problems)}")
 
 
 def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:

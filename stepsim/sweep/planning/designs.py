@@ -38,6 +38,10 @@ _ONE_DEPTH = (
     "run. Use depths from a file with `stepsim run --fifo-depth FILE.yaml`, or state them by "
     "with_depth in your own workload"
 )
+_NO_DEPTH = (
+    ". One depth of all FIFOs is machine.fifo.depth, or a parameter declared with "
+    'Param(machine="fifo.depth"); auto needs neither'
+)
 _PLAIN = (int, float, str, bool, NoneType)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
 
@@ -164,6 +168,8 @@ class Design:
         for key, text in found:
             depth = key in known and known[key].param.machine == "fifo.depth"
             advice = _ONE_DEPTH if depth and is_depth_plan(self.given[key]) else ""
+            if key == depth_parameter(known) and key not in known:
+                advice = _NO_DEPTH
             self._blame(key, text + advice, misnamed=key not in known)
         if self._fix is not None and self._least_depths is not None:
             self._blame(
