@@ -118,7 +118,15 @@ def machine_text(case: Case) -> str:
     depth = f"{prepared.fifo_depth} {_ORIGINS[prepared.fifo_depth_from]}"
     if prepared.fifo_depths:
         depth += f", and of {counted(len(prepared.fifo_depths), 'FIFO')} by name"
-    return case.machine.summary(depth)
+    changes = "".join(
+        f"; {name} of {counted(len(values), 'operator')} by the fix"
+        for name, values in (
+            ("compute_bw", prepared.compute_bw),
+            ("par_dispatch", prepared.par_dispatch),
+        )
+        if values
+    )
+    return case.machine.summary(depth) + changes
 
 
 def named_depths(case: Case) -> dict[str, Any]:
