@@ -155,6 +155,7 @@ def test_a_fix_of_a_fixed_program_has_both(tmp_path: Path) -> None:
         ("cycles: [3]\n", "expected the key 'depths'"),
         ("- 3\n", "expected the key 'depths'"),
         ("par_dispach: 4\ndepths: {}\n", "line 1: unknown key 'par_dispach'; did you mean 'par_d"),
+        ("machine_values: {}\n", "it changes nothing"),
         ("par_dispatch: 0\n", "line 1: par_dispatch must be an int from 1"),
         ("fifo_depth: many\n", "line 1: fifo_depth must be an int from 1"),
         ("operators: 3\n", "line 1: operators must be lines"),

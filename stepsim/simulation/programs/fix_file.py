@@ -243,6 +243,8 @@ def load_fix(path: str | os.PathLike[str]) -> Fix:
                 f"{where}, line {lines[str(key)]}: unknown key '{key}'{hint} Depths belong "
                 "under 'depths'"
             )
+    if all(data.get(key) in (None, {}) for key in _CHANGES):
+        raise ArgError(f"{where}: it changes nothing; leave the fix out, or state a change")
     problems = list(_problems(data, lines))
     if problems:
         count = f"; {len(problems)} wrong lines" if len(problems) > 1 else ""
