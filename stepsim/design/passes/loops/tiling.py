@@ -210,10 +210,11 @@ def single_dims(op: Op) -> frozenset[str]:
             found.update(operand.dims)  # One address, or one entry of a routing, at a time.
         for index in operand.access:
             terms = sorted(index.terms, key=lambda term: (abs(term[1]), -op.sizes[term[0]]))
-            tiled = [d for d, _ in terms if op.sizes[d] > 1]
+            moving = [(d, n) for d, n in terms if op.sizes[d] > 1]
+            tiled = [d for d, _ in moving]
             found.update(d for d in tiled[1:] if d not in whole)
             # A step over positions in between leaves no contiguous slice.
-            found.update(d for d, n in terms[:1] if n != 1 and d not in whole)
+            found.update(d for d, n in (moving or terms)[:1] if n != 1 and d not in whole)
             if whole.intersection(tiled):
                 found.update(d for d in tiled if d not in whole)
     return frozenset(found)
