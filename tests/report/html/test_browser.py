@@ -96,7 +96,7 @@ def test_a_deadlock_is_reported_and_drawn(browser: Any, stuck_run: Path, command
     with opened(browser, path) as page:
         assert "deadlock" in page.inner_text("#verdict .verdict")
         assert "these units form a circular wait:" in page.inner_text("#verdict pre")
-        assert page.locator(".graph-view .stuck").count() == 8
+        assert page.locator(".graph-view .stuck").count() == 7
         # A column without any value is left out.
         assert "tokens" in page.inner_text("#fifo-table thead")
         assert "peak" not in page.inner_text("#fifo-table thead")
