@@ -97,7 +97,7 @@ class Events:
     buffers : records of `BUFFERED`.
     working : bytes of tiles that each unit works on, as the symbolic requirement counts them, at
         the largest size that the run had; -1 where that is not known.
-    started : when each unit took its first token or made its first access.
+    started : when each unit began the work on its first token or its first access.
     memory : the off-chip memory.
     accesses : records of `ACCESS`.
     waits : records of `WAIT`, by unit and time, without overlap.

@@ -185,3 +185,17 @@ def test_recording_changes_nothing_else() -> None:
             assert getattr(plain, name) == getattr(noted, name)
         same = [c for c in plain.units.column_names if plain.units[c].null_count < len(plain.units)]
         assert plain.units.select(same) == noted.units.select(same)
+
+
+def test_a_single_tile_is_in_use_while_it_is_worked_on() -> None:
+    with Program("one tile", compute_bw=64) as program:
+        x, w = (st.linear_load(st.spec(16, 16), tile=(16, 16)) for _ in range(2))
+        st.linear_store(st.map(st.fn.matmul, x, w), "y")
+    result = st.simulate(program, record=True)
+    begun, ended = result.events.started, result.events.final_clocks
+    product = result.units["name"].to_pylist().index("matmul#2")
+    # Both loads at once; then the product, from the arrival of its operands for 2 * 16**3 FLOPs.
+    assert begun.tolist()[:2] == [0, 0]
+    assert ended[product] - begun[product] >= 2 * 16**3 // 64
+    assert begun[product] >= max(ended[:2])
+    assert result.onchip_peak_bytes == 2 * int(result.events.working[0])

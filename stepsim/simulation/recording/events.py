@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _CAUSES = tuple(cause.name.lower() for cause in WAITS if cause != Cause.MARK)
 """Of waits, by number."""
 
+_OF_TOKENS = (Cause.TOKEN, Cause.CLOSURE, Cause.DECISION)
+
 
 def events_of(
     run: ImageRun, wiring: Wiring, timing: TimingParams, symbols: Mapping[Any, int]
@@ -47,7 +49,7 @@ def events_of(
     sent = _sent(slots["stamp"], first, run.record.late)
     largest = np.zeros(len(channels), np.int64)
     np.maximum.at(largest, owner, nbytes)
-    caps = channels["cap"]
+    caps, waits = channels["cap"], _waits(run)
     return Events(
         cycles=cycles,
         units=run.image.unit_names,
@@ -66,10 +68,10 @@ def events_of(
         nbytes=nbytes,
         buffers=buffers_of(wiring, run, slots, first, freed),
         working=working_bytes(wiring, largest, units["fires"] > 0, symbols),
-        started=_started(units, channels, first, sent, freed, cycles),
+        started=_started(units, channels, first, sent, freed, waits, cycles),
         memory=_memory(run, timing),
         accesses=_accesses(run),
-        waits=_waits(run),
+        waits=waits,
         causes=_CAUSES,
     )
 
@@ -99,15 +101,36 @@ def _started(
     first: NDArray[np.int64],
     sent: NDArray[np.int64],
     freed: NDArray[np.int64],
+    waits: NDArray[np.void],
     cycles: int,
 ) -> NDArray[np.int64]:
-    """When units took or sent their first token; the end of the run for those that never did."""
+    """When units began the work on their first token; the end of the run if they never did.
+
+    A unit that waited for nothing but tokens up to then began where the last of these waits ended.
+    A map releases its operands when it is done, so that the release is too late.
+    """
     started = np.full(len(units), cycles, np.int64)
     some = channels["sent"] > 0
     np.minimum.at(started, channels["producer"][some], sent[first[:-1][some]])
     some = channels["removed"] > 0
     np.minimum.at(started, channels["consumer"][some], freed[first[:-1][some]] - 1)
+    worked = started < cycles
+    started[worked] = np.minimum(started, _first_tokens(waits, len(units)))[worked]
     return started
+
+
+def _first_tokens(waits: NDArray[np.void], units: int) -> NDArray[np.int64]:
+    """When units had waited for their first tokens: the end of what follows from cycle 0 on."""
+    same = waits["unit"][1:] == waits["unit"][:-1]
+    before = np.concatenate(([0], np.where(same, waits["end"][:-1], 0)))[: len(waits)]
+    follows = np.isin(waits["cause"], _OF_TOKENS) & (waits["begin"] == before)
+    found = np.zeros(units, np.int64)
+    edges = np.searchsorted(waits["unit"], np.arange(units + 1))
+    broken = np.append(np.flatnonzero(~follows), len(waits))
+    stops = np.minimum(broken[np.searchsorted(broken, edges[:-1])], edges[1:])
+    some = stops > edges[:-1]
+    found[some] = waits["end"][stops[some] - 1]
+    return found
 
 
 def _waits(run: ImageRun) -> NDArray[np.void]:
