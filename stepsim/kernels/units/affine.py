@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.layout import Abort, Payload
-from stepsim.kernels.queues import abort, await_token, emit_copy, head, room, take_later, work
+from stepsim.kernels.layout import Abort
+from stepsim.kernels.queues import abort, emit_copy, head_slot, room, take_later, work
+from stepsim.kernels.units.buffers import await_buffer
 from stepsim.kernels.walks import walk_level, walk_place
 
 STATIC_STREAMIFY, _static_streamify = declare(
@@ -22,16 +23,18 @@ def step_static_streamify(un, state):
 
     Without dims a read is linear, over the buffer's own dims. ``reads`` is the product of the
     factors, ``reading`` counts them.
+
+    Resume points: 0 see the buffer, 1 read.
     """
     its = _static_streamify(un, state)
     walk = its.numbers + its.factor_count
     while True:
-        status = await_token(un, state, its.buffers)
-        if status != 0:
-            return status
-        buffer = head(un, state, its.buffers)
-        if buffer.kind != Payload.BUFFER:
-            return abort(un, Abort.PAYLOAD, buffer.kind, Payload.BUFFER)
+        if un.pc == 0:
+            status = await_buffer(un, state, its.buffers)
+            if status != 0:
+                return status
+            un.pc = 1
+        buffer = state.slots[head_slot(state, its.buffers)]
         block = buffer.value
         held = state.slots[block].rows
         count = its.tiles if its.dim_count > 0 else held
@@ -61,3 +64,4 @@ def step_static_streamify(un, state):
             un.reading += 1
         un.reading = 0
         take_later(un, state, its.buffers)
+        un.pc = 0

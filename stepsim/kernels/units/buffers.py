@@ -20,6 +20,7 @@ from stepsim.kernels.queues import (
     emit_copy,
     has_token,
     head,
+    head_slot,
     is_closed,
     room,
     take,
@@ -138,6 +139,20 @@ def step_bufferize(un, state):
         un.pc = 0
 
 
+@inlined
+def await_buffer(un, state, c):
+    """HEAD of a buffer, once for all reads of it: 0, or the status to return.
+
+    A HEAD after work would show other units the end of that work too early.
+    """
+    status = await_token(un, state, c)
+    if status == 0:
+        kind = head(un, state, c).kind
+        if kind != Payload.BUFFER:
+            return abort(un, Abort.PAYLOAD, kind, Payload.BUFFER)
+    return status
+
+
 STREAMIFY, _streamify = declare(
     "streamify",
     inputs=("buffers",),
@@ -150,16 +165,19 @@ STREAMIFY, _streamify = declare(
 @STREAMIFY
 def step_streamify(un, state):
     """``factors`` are innermost last and run from the back, in turn; ``reading`` counts the reads
-    of the current factor."""
+    of the current factor.
+
+    Resume points: 0 see the buffer, 1 read.
+    """
     its = _streamify(un, state)
     turns = its.factor_count if its.factor_count > 0 else 1
     while True:
-        status = await_token(un, state, its.buffers)
-        if status != 0:
-            return status
-        buffer = head(un, state, its.buffers)
-        if buffer.kind != Payload.BUFFER:
-            return abort(un, Abort.PAYLOAD, buffer.kind, Payload.BUFFER)
+        if un.pc == 0:
+            status = await_buffer(un, state, its.buffers)
+            if status != 0:
+                return status
+            un.pc = 1
+        buffer = state.slots[head_slot(state, its.buffers)]
         block = buffer.value
         count = state.slots[block].rows
         while un.factor < turns:
@@ -188,6 +206,7 @@ def step_streamify(un, state):
             un.factor += 1
         un.factor = 0
         take_later(un, state, its.buffers)
+        un.pc = 0
 
 
 DYN_STREAMIFY, _dyn_streamify = declare(
@@ -205,16 +224,18 @@ def step_dyn_streamify(un, state):
 
     A read goes over the dims and strides of a walk of ``tiles``, or is linear without dims; its
     last element has level ``rank``.
+
+    Resume points: 0 see the buffer, 1 take the reference, 2 read.
     """
     its = _dyn_streamify(un, state)
     while True:
-        status = await_token(un, state, its.buffers)
-        if status != 0:
-            return status
-        buffer = head(un, state, its.buffers)
-        if buffer.kind != Payload.BUFFER:
-            return abort(un, Abort.PAYLOAD, buffer.kind, Payload.BUFFER)
         if un.pc == 0:
+            status = await_buffer(un, state, its.buffers)
+            if status != 0:
+                return status
+            un.pc = 1
+        buffer = state.slots[head_slot(state, its.buffers)]
+        if un.pc == 1:
             if not has_token(state, its.reference):
                 if not is_closed(state, its.reference):
                     return block_on_input(un, state, its.reference)
@@ -223,6 +244,7 @@ def step_dyn_streamify(un, state):
                     return Status.DONE
                 closure(un, state, its.reference)
                 take(un, state, its.buffers)
+                un.pc = 0
                 continue
             y = head(un, state, its.reference)
             un.level = y.level
@@ -230,7 +252,7 @@ def step_dyn_streamify(un, state):
             if buffer.level == 0 and un.level > 0:
                 return abort(un, Abort.LEVEL_NOT_ALLOWED, un.level, 0)
             un.element = 0
-            un.pc = 1
+            un.pc = 2
         block = buffer.value
         held = state.slots[block].rows
         count = its.tiles if its.dim_count > 0 else held
@@ -253,6 +275,7 @@ def step_dyn_streamify(un, state):
             emit_copy(un, state, its.out, 0, level, cell)
             work(un, 1)
             un.element += 1
-        un.pc = 0
+        un.pc = 1
         if buffer.level > 0 and un.level >= its.repeat_rank + 1:
             take_later(un, state, its.buffers)
+            un.pc = 0

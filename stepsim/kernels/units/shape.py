@@ -15,6 +15,7 @@ from stepsim.kernels.queues import (
     grab,
     has_token,
     head,
+    head_slot,
     is_closed,
     room,
     send_copy,
@@ -222,13 +223,18 @@ def step_repeat(un, state):
 
     The offsets of the copies ride on the delayed clock; ``paced`` units (of the public simulator
     of 2026) work for one cycle after each copy instead.
+
+    Resume points: 0 see the token, 1 send copies.
     """
     its = _repeat(un, state)
     while True:
-        status = await_token(un, state, its.data)
-        if status != 0:
-            return status
-        x = head(un, state, its.data)
+        if un.pc == 0:
+            status = await_token(un, state, its.data)
+            if status != 0:
+                return status
+            head(un, state, its.data)
+            un.pc = 1
+        x = state.slots[head_slot(state, its.data)]
         while un.position < its.copies:
             status = room(un, state, its.out)
             if status != 0:
@@ -255,6 +261,7 @@ def step_repeat(un, state):
         if its.paced == 0:
             work(un, its.copies)
         take_later(un, state, its.data)
+        un.pc = 0
 
 
 EXPAND_REF, _expand_ref = declare(

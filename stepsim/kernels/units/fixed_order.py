@@ -1,4 +1,4 @@
-"""Units that deal tokens to lanes and collect them in a fixed order.
+"""Units that distribute tokens over lanes and collect them in a fixed order.
 
 StaticReassemble, ContextDeinterleave and ContextInterleave of the public simulator of 2026.
 """
