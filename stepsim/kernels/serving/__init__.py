@@ -1,0 +1,1 @@
+"""A service under load: requests, block pools, schedulers and the loop of steps."""

@@ -1,0 +1,1 @@
+"""Recorded runs of serving: replayed to the ns, and compared with real GPUs."""

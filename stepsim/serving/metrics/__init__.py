@@ -1,0 +1,1 @@
+"""Metrics of a served load, as vLLM's benchmark defines them."""

@@ -1,0 +1,1 @@
+"""Requests: who asks for what, and when."""

@@ -1,0 +1,1 @@
+"""Schedulers: which tokens of which requests the next step computes, and their blocks."""

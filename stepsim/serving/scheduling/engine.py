@@ -1,0 +1,475 @@
+"""The compiled loop of an engine: arrivals, schedulers, blocks and the clock.
+
+An engine runs by itself where the time of a step is compiled as well. Otherwise it returns for
+every step, and goes on once it knows its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.arguments import counted
+from stepsim.errors import ArgError
+from stepsim.kernels import (
+    LOG_HEAD,
+    NO_TIME,
+    STEP,
+    UNLIMITED,
+    Pool,
+    SchedulingPolicy,
+    Service,
+    ServiceStatus,
+    TimeModel,
+    free_order,
+    new_requests,
+    new_service,
+    run_service,
+)
+from stepsim.serving.clock import JumpingClock, TickingClock
+from stepsim.serving.metrics.times import RequestTimes
+from stepsim.serving.requests.requests import Requests
+from stepsim.serving.scheduling.interface import Batch
+from stepsim.serving.scheduling.settings import SchedulerRules
+
+_ROWS: Final = 4096
+_LOG_WORDS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTime:
+    """A step time that the loop computes by itself.
+
+    Attributes
+    ----------
+    model : ``linear``, or another name of :class:`stepsim.kernels.TimeModel`, in lower case.
+    words, reals : its numbers, as the kernel of the model has them.
+    """
+
+    model: str
+    words: NDArray[np.int64]
+    reals: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What was decided in a step, by numbers of requests.
+
+    Attributes
+    ----------
+    start : when it began, in ns.
+    granted : requests and their tokens, in the order in which they were granted.
+    preempted, finished : requests, in order.
+    admitted : requests and their cached tokens, in order.
+    free_blocks : those as the step began.
+    free_blocks_after, running_after, waiting_after : blocks and requests as it ended.
+    """
+
+    start: int
+    granted: list[tuple[int, int]]
+    preempted: list[int]
+    admitted: list[tuple[int, int]]
+    finished: list[int]
+    free_blocks: int
+    free_blocks_after: int
+    running_after: int
+    waiting_after: int
+
+
+class Outcomes:
+    """Requests as engines have them, and what became of each.
+
+    Engines share it, as replicas do, if no request is in two of them at once.
+
+    Attributes
+    ----------
+    requests : what was asked.
+    rules : the rules of the engines.
+    """
+
+    def __init__(
+        self, requests: Requests, rules: SchedulerRules, *, keeps_tokens: bool = True,
+        follows: bool = True, allows_misfits: bool = False,
+    ) -> None:  # fmt: skip
+        """Put requests in front of engines.
+
+        Args:
+            keeps_tokens: keep the time of every token, 8 bytes each.
+            follows: whether requests that follow others arrive by themselves.
+            allows_misfits: take requests that no engine can ever finish, instead of an error.
+
+        Raises:
+            ArgError: a request is longer than allowed, or than the blocks of an engine.
+        """
+        self.requests = requests
+        self.rules = rules
+        if not allows_misfits:
+            _check_fit(requests, rules)
+        labels = None
+        if rules.enable_prefix_caching and requests.prefix is not None:
+            labels = requests.prefix.blocks(rules.block_size)
+        self.arrays = new_requests(
+            requests.arrival_ns, requests.prompt_tokens, requests.output_tokens,
+            block=rules.block_size, max_len=rules.max_model_len or UNLIMITED,
+            priority=requests.priority, after=requests.after if follows else None,
+            think=requests.think_ns,
+            labels=labels, keeps_tokens=keeps_tokens,
+        )  # fmt: skip
+        self._stop = self.arrays["requests"].stop.astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    @property
+    def arrival_ns(self) -> NDArray[np.int64]:
+        """When each arrives or arrived; a lower bound for those that wait for another one."""
+        return self._of("arrival")
+
+    @property
+    def scheduled_ns(self) -> NDArray[np.int64]:
+        """Start of the first step of each; -1 without one."""
+        return self._of("scheduled")
+
+    @property
+    def last_chunk_ns(self) -> NDArray[np.int64]:
+        """Start of the step that computed the first token of each; of its last one so far."""
+        return self._of("chunk")
+
+    @property
+    def first_token_ns(self) -> NDArray[np.int64]:
+        """When each had its first token; -1 without one."""
+        return self._of("first")
+
+    @property
+    def end_ns(self) -> NDArray[np.int64]:
+        """When each had its last token; -1 before."""
+        return self._of("end")
+
+    @property
+    def cached_tokens(self) -> NDArray[np.int64]:
+        """Tokens of each that were found in the prefix cache at its first admission."""
+        return self._of("hit")
+
+    @property
+    def all_cached_tokens(self) -> NDArray[np.int64]:
+        """The same of all admissions, those after preemptions included."""
+        return self._of("hits")
+
+    @property
+    def recomputed_tokens(self) -> NDArray[np.int64]:
+        """Known tokens of each that were not found when it was admitted again."""
+        return self._of("recomputed")
+
+    @property
+    def preemptions(self) -> NDArray[np.int64]:
+        """How often each lost its blocks."""
+        return self._of("preemptions")
+
+    @property
+    def token_ns(self) -> NDArray[np.int64]:
+        """Times of all tokens, request after request; empty if they are not kept.
+
+        A request has ``token_begin[r + 1] - token_begin[r]`` places, of which the first
+        ``generated[r]`` are in use.
+        """
+        return self._of("token")
+
+    @property
+    def token_begin(self) -> NDArray[np.int64]:
+        """Where the tokens of each begin in ``token_ns``. [requests + 1]"""
+        return np.concatenate([[0], np.cumsum(self._stop - self._of("prompt"))])
+
+    @property
+    def generated(self) -> NDArray[np.int64]:
+        """Tokens of each that were generated so far."""
+        known: NDArray[np.int64] = self.arrays["requests"].known.astype(np.int64)
+        return known - self._of("prompt")
+
+    def hold_back(self, most: int) -> None:
+        """Have every request end after so many tokens, as on engines that only compute prompts.
+
+        :meth:`hand_over` lets it go on elsewhere.
+        """
+        of = self.arrays["requests"]
+        of.stop = np.minimum(self._stop, self._of("prompt") + most)
+
+    def hand_over(self, request: int, arrival_ns: int) -> None:
+        """Let a request that was held back go on at an engine that it arrives at then.
+
+        Its keys and values come with it, all but those of its last token. They are lost when it is
+        preempted there.
+
+        Raises:
+            ArgError: the request has not ended, or nothing of it was held back.
+        """
+        row, end = self.arrays["requests"][request], self.arrays["end"]
+        if end[request] < 0 or row.known >= self._stop[request]:
+            raise ArgError(
+                f"hand_over: request {request} is not one that ended with tokens held back; hand "
+                "over each once, after its engine has finished it"
+            )
+        row.carried = row.known - 1
+        row.stop = self._stop[request]
+        end[request] = -1
+        self.arrays["arrival"][request] = arrival_ns
+
+    def times(self) -> RequestTimes:
+        """What a client saw of the requests, for the metrics; those without an end have failed.
+
+        Raises:
+            ArgError: the times of tokens are not kept.
+        """
+        generated, begin = self.generated, self.token_begin
+        if len(self.token_ns) != begin[-1]:
+            raise ArgError(
+                "times: the times of tokens are not kept; make Outcomes with keeps_tokens"
+            )
+        gaps = np.diff(self.token_ns, prepend=0)
+        is_gap = np.arange(len(gaps)) - np.repeat(begin[:-1], np.diff(begin))
+        kept = (is_gap > 0) & (is_gap < np.repeat(generated, np.diff(begin)))
+        return RequestTimes.from_ns(
+            start_ns=self.arrival_ns,
+            ttft_ns=np.where(generated > 0, self.first_token_ns - self.arrival_ns, 0),
+            gap_ns=gaps[kept],
+            gaps_from=np.concatenate([[0], np.cumsum(np.maximum(generated - 1, 0))]),
+            prompt_tokens=self.requests.prompt_tokens,
+            output_tokens=generated,
+            success=self.end_ns >= 0,
+        )
+
+    def _of(self, name: str) -> NDArray[np.int64]:
+        values: NDArray[np.int64] = self.arrays[name]
+        return values
+
+
+def _check_fit(requests: Requests, rules: SchedulerRules) -> None:
+    prompt, output = requests.prompt_tokens, requests.output_tokens
+    length = rules.max_model_len
+    usable = rules.usable_blocks
+    if length is not None:
+        long = np.flatnonzero(prompt >= length)
+        if len(long):
+            r = int(long[0])
+            raise ArgError(
+                f"{requests.source}: request {r} has a prompt of {prompt[r]} tokens, expected "
+                f"fewer than max_model_len ({length}); raise it, or leave the request out "
+                f"({counted(len(long), 'request')} like it)"
+            )
+        if usable * rules.block_size < length:
+            raise ArgError(
+                f"max_model_len is {length}, expected at most the {usable * rules.block_size} "
+                f"tokens that {usable} blocks of {rules.block_size} hold: lower it, or give more "
+                "memory"
+            )
+    need = rules.blocks_of(prompt, output)
+    large = np.flatnonzero(need > usable)
+    if len(large):
+        r = int(large[0])
+        raise ArgError(
+            f"{requests.source}: request {r} of {prompt[r]} + {output[r]} tokens needs {need[r]} "
+            f"blocks of {rules.block_size} tokens, expected at most {usable}: give more memory, "
+            f"or leave the request out ({counted(len(large), 'request')} like it)"
+        )
+
+
+class Engine:
+    """One engine: a scheduler, its blocks and its clock.
+
+    Attributes
+    ----------
+    outcomes : the requests and what became of them; shared with other engines.
+    """
+
+    def __init__(
+        self, outcomes: Outcomes, *, time: CompiledTime | None = None,
+        clock: JumpingClock | TickingClock | None = None, due: NDArray[np.int64] | None = None,
+        empty_ns: int = 0, keeps_rows: bool = True, logs: bool = False,
+        stops_at_finish: bool = False,
+    ) -> None:  # fmt: skip
+        """Make an engine before its first step.
+
+        Args:
+            time: the time of a step; None if the caller tells it for every step.
+            clock: when steps begin; by default one that jumps.
+            due: requests that arrive here, in order of arrival; by default all that follow no
+                other request. More can be added by :meth:`push`.
+            empty_ns: length of a step in which nothing fits. With 0 the engine waits for the next
+                arrival instead.
+            keeps_rows: keep a row of every step, see :meth:`take_rows`.
+            logs: keep who did what in every step, see :meth:`take_log`.
+            stops_at_finish: return after each step in which requests are finished.
+        """
+        self.outcomes = outcomes
+        rules, requests = outcomes.rules, outcomes.requests
+        clock = JumpingClock() if clock is None else clock
+        if due is None:
+            free = np.flatnonzero(requests.after < 0)
+            due = free[np.argsort(requests.arrival_ns[free], kind="stable")]
+        first = int(requests.arrival_ns[due[0]]) if len(due) else 0
+        seqs = rules.max_num_active_seqs or rules.max_num_seqs
+        self._keeps_rows = keeps_rows
+        self._log: list[Decisions] = []
+        self._drained: list[Any] = []
+        self._service: Service = new_service(
+            outcomes.arrays, due, rows=_ROWS, log=_LOG_WORDS if logs else 0,
+            times=None if time is None else (time.words, time.reals),
+            policy=SchedulingPolicy[rules.scheduler.upper()],
+            pool=Pool[rules.pool.upper()],
+            by_priority=rules.policy == "priority",
+            budget=rules.max_num_batched_tokens or UNLIMITED,
+            seqs=seqs, block=rules.block_size, blocks=rules.num_blocks,
+            first_block=rules.num_blocks - rules.usable_blocks,
+            max_len=rules.max_model_len or UNLIMITED,
+            chunked=rules.enable_chunked_prefill,
+            caching=rules.enable_prefix_caching,
+            threshold=rules.long_prefill_token_threshold,
+            adaptive=rules.long_prefill_token_threshold_adaptive,
+            threshold_alone=rules.threshold_alone,
+            reserve=rules.scheduler_reserve_full_isl,
+            watermark=int(rules.watermark * rules.num_blocks),
+            interval=rules.prefill_schedule_interval,
+            time_model=TimeModel.EXTERNAL if time is None else TimeModel[time.model.upper()],
+            now=clock.first(first), host=getattr(clock, "host_ns", 0),
+            tick=getattr(clock, "tick_ns", 1), empty=empty_ns, stops_at_finish=stops_at_finish,
+        )  # fmt: skip
+        self._g = self._service.engine[0]
+
+    def run(self, until_ns: int = NO_TIME, most_steps: int | None = None) -> ServiceStatus:
+        """Go on until the caller is needed; the status says for what.
+
+        Args:
+            until_ns: return before the first step that would begin then or later.
+            most_steps: return with status ``FULL`` after so many steps in all.
+        """
+        g = self._g
+        g.until = until_ns
+        while True:
+            if most_steps is not None:
+                g.row_room = min(_ROWS, most_steps - int(g.steps) + int(g.rows))
+            status = ServiceStatus(run_service(self._service))
+            if status != ServiceStatus.FULL:
+                return status
+            self._drain()
+            if most_steps is not None and g.steps >= most_steps:
+                return status
+
+    def begin_step(self, now_ns: int) -> bool:
+        """Begin one step at that time; whether anything can run."""
+        self._g.now = now_ns
+        return self.run(now_ns + 1) == ServiceStatus.NEEDS_TIME
+
+    def end_step(self, length_ns: int) -> None:
+        """End the step at hand after that time, and begin no other."""
+        self.go_on(length_ns)
+        self.run(0)
+
+    def go_on(self, length_ns: int) -> None:
+        """Say how long the step at hand takes, after a status of ``NEEDS_TIME``."""
+        self._g.length = length_ns
+
+    def push(self, request: int, arrival_ns: int | None = None) -> None:
+        """Have a request arrive, by default at its time, and no earlier than the one before."""
+        if arrival_ns is not None:
+            self._service.arrival[request] = arrival_ns
+        self._service.due[self._g.due_end] = request
+        self._g.due_end += 1
+
+    @property
+    def batch(self) -> Batch:
+        """The batch at hand; its arrays are those of the engine, until it goes on."""
+        service, entries = self._service, int(self._g.entries)
+        return Batch(
+            service.entry_request[:entries], service.entry_new[:entries],
+            service.entry_before[:entries], service.entry_emits[:entries].astype(np.bool_),
+        )  # fmt: skip
+
+    @property
+    def finished(self) -> NDArray[np.int64]:
+        """The requests that the latest step finished, in order."""
+        found: NDArray[np.int64] = self._service.finished[: int(self._g.finished)]
+        return found.copy()
+
+    @property
+    def now_ns(self) -> int:
+        """When the step at hand began, or the next one can begin."""
+        return int(self._g.now)
+
+    @property
+    def steps(self) -> int:
+        """Steps so far."""
+        return int(self._g.steps)
+
+    @property
+    def running(self) -> int:
+        """Requests that have blocks."""
+        return int(self._g.running)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have arrived and are not running."""
+        return int(self._g.waiting)
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that could be taken now."""
+        return int(self._g.free)
+
+    @property
+    def free_order(self) -> list[int]:
+        """The free blocks, the one that is taken next first."""
+        return free_order(self._service)
+
+    def take_rows(self) -> NDArray[np.void]:
+        """The steps since the last call, as records of :data:`stepsim.kernels.STEP`."""
+        self._drain()
+        rows = np.concatenate(self._drained) if self._drained else np.zeros(0, STEP)
+        self._drained = []
+        return rows
+
+    def take_log(self) -> list[Decisions]:
+        """Who did what in the steps since the last call."""
+        self._drain()
+        log, self._log = self._log, []
+        return log
+
+    def _drain(self) -> None:
+        g = self._g
+        if g.rows and self._keeps_rows:
+            self._drained.append(np.array(self._service.rows[: int(g.rows)]))
+        g.rows = 0
+        if g.log:
+            self._log += _records_of(self._service.log[: int(g.log)].tolist())
+            g.log = 0
+
+
+def _records_of(words: Sequence[int]) -> list[Decisions]:
+    found, at = [], 0
+    while at < len(words):
+        length, start, entries, preempted, admitted, finished, *after = words[at : at + LOG_HEAD]
+        lists = _cutter(words[at + LOG_HEAD : at + length])
+        requests, tokens = lists(entries), lists(entries)
+        lost, pairs, ended = lists(preempted), lists(2 * admitted), lists(finished)
+        found.append(
+            Decisions(
+                start, list(zip(requests, tokens, strict=True)), lost,
+                list(zip(pairs[::2], pairs[1::2], strict=True)), ended, *after,
+            )
+        )  # fmt: skip
+        at += length
+    return found
+
+
+def _cutter(words: Sequence[int]) -> Callable[[int], list[int]]:
+    """What returns the next so many words at every call."""
+    at = 0
+
+    def cut(count: int) -> list[int]:
+        nonlocal at
+        at += count
+        return list(words[at - count : at])
+
+    return cut

@@ -1,0 +1,1 @@
+"""The service: requests, scheduler, step model and clock joined in a loop; what it leaves."""

@@ -1,0 +1,299 @@
+"""``st.serve``: a service from its parameters to its results."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from stepsim.arrow import pa
+from stepsim.errors import ArgError, ServingError
+from stepsim.lowering import software
+from stepsim.machine import Machine
+from stepsim.serving.clock import Clock, JumpingClock, TickingClock
+from stepsim.serving.requests.requests import Requests
+from stepsim.serving.scheduling.interface import Batch, Scheduler
+from stepsim.serving.scheduling.settings import SchedulerRules
+from stepsim.serving.service.compiled import run_compiled
+from stepsim.serving.service.fleet import run_fleet
+from stepsim.serving.service.folder import Folder
+from stepsim.serving.service.loop import Limits, Loop, Watch, run
+from stepsim.serving.service.outcome import ServeResult, metrics_of
+from stepsim.serving.service.parts import clock_of, machine_of, requests_of, scheduler_of, steps_of
+from stepsim.serving.service.record import StepRows
+from stepsim.serving.service.simulated import Journal
+from stepsim.serving.service.spec import ServeSpec, read_spec
+from stepsim.serving.service.tables import requests_table, steps_table
+from stepsim.serving.steps.interface import StepModel, StepTime
+from stepsim.typed import typed_but
+
+Progress = Callable[[str], None]
+
+_LINE_SECONDS: Final = 0.25
+"""Time between two lines of progress."""
+
+_SAVE_SECONDS: Final = 5.0
+"""Time after which the steps until then are kept in the folder."""
+
+
+@dataclass(frozen=True, eq=False)
+class Service:
+    """A service that is ready to run: its parts were made and checked.
+
+    Attributes
+    ----------
+    spec : what it was made of.
+    requests : what it is asked.
+    machine : what the steps run on; None if they need none.
+    scheduler : rules of a compiled scheduler, or what makes one for every engine.
+    steps : makes a new step model.
+    clock : when steps begin.
+    objects : parts that were given as objects, by name.
+    """
+
+    spec: ServeSpec
+    requests: Requests
+    machine: Machine | None
+    scheduler: SchedulerRules | Callable[[], Scheduler]
+    steps: Callable[[], StepModel]
+    clock: Clock
+    objects: Mapping[str, Any]
+
+    def at_rate(self, rate: float) -> Service:
+        """The same service, whose requests arrive at another rate.
+
+        Raises
+        ------
+        ParameterError : arrivals have no rate.
+        ArgError : recorded times of arrival cannot be scaled to it.
+        """
+        spec = self.spec.changed(rate=rate)
+        requests = requests_of(spec.choices, self.objects.get("trace"))
+        return replace(self, spec=spec, requests=requests)
+
+    def settings(self) -> dict[str, Any]:
+        """Everything the results depend on, as plain values."""
+        return {
+            "settings": self.spec.to_dict(),
+            "objects": sorted(self.objects),
+            "requests": len(self.requests),
+            "requests_digest": _digest(self.requests),
+            "source": self.requests.source,
+            "machine": None if self.machine is None else self.machine.to_dict(),
+            **software(),
+        }
+
+    def run(self, folder: Folder | None = None, progress: Progress | None = None) -> ServeResult:
+        """Serve all requests, and write the results to the folder.
+
+        Raises
+        ------
+        ServingError : the service is stuck.
+        OutputError : the folder cannot be written.
+        """
+        journal = Journal([] if folder is None else folder.kept_runs())
+        models = [self.steps() for _ in range(self.spec.choices.replicas)]
+        for model in models:
+            journal.attach(model)
+        watch = _Watch(len(self.requests), folder, journal, progress)
+        if len(models) > 1:
+            return self._finish(*self._run_fleet(models, watch), models, folder)
+        steps = models[0]
+        if folder is not None and getattr(steps, "memoryless", False):
+            steps = Replayed(steps, folder.kept())
+            watch.saves_steps = True
+        limits = Limits(self.spec.choices.max_steps)
+        if isinstance(self.scheduler, SchedulerRules):
+            ran = run_compiled(
+                self.requests, self.scheduler, steps, self._own_clock, limits=limits, watch=watch
+            )
+        else:
+            ran = run(
+                self.requests, self.scheduler(), steps, self.clock, limits=limits, watch=watch
+            )
+        table = requests_table(self.requests, ran.requests)
+        return self._finish(ran.status, table, [ran.steps], models, folder)
+
+    def _run_fleet(
+        self, models: list[StepModel], watch: Watch
+    ) -> tuple[str, pa.Table, list[StepRows]]:
+        choices = self.spec.choices
+        if not isinstance(self.scheduler, SchedulerRules):
+            raise ServingError(
+                "replicas: have the schedulers of stepsim alone; leave replicas out, or choose "
+                "another scheduler"
+            )
+        ran = run_fleet(
+            self.requests, self.scheduler, models, self._own_clock,
+            choices.router or "round-robin", watch,
+        )  # fmt: skip
+        return "ok", requests_table(self.requests, ran.requests, ran.engine), ran.steps
+
+    @property
+    def _own_clock(self) -> JumpingClock | TickingClock:
+        """The clock, which compiled schedulers must know."""
+        if not isinstance(self.clock, JumpingClock | TickingClock):
+            raise ServingError(
+                f"clock {self.spec.choices.clock}: clocks of plugins have an effect with "
+                "schedulers of plugins alone; choose jumping or ticking"
+            )
+        return self.clock
+
+    def _finish(
+        self,
+        status: str,
+        requests: pa.Table,
+        rows: list[StepRows],
+        models: list[StepModel],
+        folder: Folder | None,
+    ) -> ServeResult:
+        table = steps_table(rows)
+        summary = {
+            "status": status,
+            **self.settings(),
+            "metrics": metrics_of(requests, table, self.spec.choices.slo),
+        }
+        reports = [model.report().to_dict() for model in models if hasattr(model, "report")]
+        if reports:
+            summary["estimators"] = reports
+        if folder is not None:
+            folder.finish(requests, table, summary)
+        return ServeResult(requests, table, summary)
+
+
+class Replayed:
+    """A step model without memory that takes the times of the first steps from a record."""
+
+    def __init__(self, model: StepModel, rows: StepRows) -> None:
+        self._model = model
+        self._rows = rows
+
+    def time(self, step: int, batch: Batch) -> StepTime:
+        """The recorded time of a step, or else that of the model."""
+        if step >= len(self._rows):
+            return self._model.time(step, batch)
+        return self._rows.time(step)
+
+
+class _Watch:
+    """Reports progress, and keeps the steps in the folder from time to time."""
+
+    def __init__(
+        self, requests: int, folder: Folder | None, journal: Journal, progress: Progress | None
+    ) -> None:
+        self._requests = requests
+        self._journal = journal
+        self.saves_steps = False
+        self._folder = folder
+        self._progress = progress
+        self._next_line = self._next_save = time.monotonic()
+
+    def __call__(self, loop: Loop) -> None:
+        now = time.monotonic()
+        if self._progress is not None and now >= self._next_line:
+            self._progress(
+                f"{loop.finished():,} of {self._requests:,} requests, {len(loop.steps):,} steps, "
+                f"{loop.now_ns / 1e9:.1f} s of service"
+            )
+            self._next_line = now + _LINE_SECONDS
+        if self._folder is not None and now >= self._next_save:
+            self._folder.save_runs(self._journal.entries)
+            if self.saves_steps:
+                self._folder.save_steps(loop.steps)
+            self._next_save = now + _SAVE_SECONDS
+
+
+def prepare_service(
+    spec: ServeSpec | str | os.PathLike[str] | Mapping[str, Any] | None = None, **parameters: Any
+) -> Service:
+    """Make and check the parts of a service; nothing is simulated.
+
+    Arguments and errors are those of :func:`serve`.
+    """
+    objects = _taken(parameters)
+    if isinstance(spec, ServeSpec):
+        made = spec.changed(**parameters) if parameters else spec
+    else:
+        given = {} if spec is None else read_spec(spec if isinstance(spec, Mapping) else Path(spec))
+        made = ServeSpec.of(given | parameters)
+    return service_of(made, objects)
+
+
+def service_of(spec: ServeSpec, objects: Mapping[str, Any] | None = None) -> Service:
+    """The service of a specification, with objects in place of some of its parts."""
+    given = {} if objects is None else objects
+    choices = spec.choices
+    clock = given.get("clock") or clock_of(choices)
+    requests = requests_of(choices, given.get("trace"))
+    machine = given.get("machine") or machine_of(spec)
+    scheduler = given.get("scheduler") or scheduler_of(spec, requests, machine)
+    steps = given.get("steps") or steps_of(spec, requests, machine)
+    return Service(spec, requests, machine, scheduler, steps, clock, dict(given))
+
+
+def _taken(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Take objects out of the parameters; a text that describes each stays in its place."""
+    objects: dict[str, Any] = {}
+    for name, is_object, text in (
+        ("trace", lambda value: isinstance(value, Requests), lambda value: value.source),
+        ("machine", lambda value: isinstance(value, Machine), lambda value: value.name),
+        ("scheduler", callable, _name_of),
+        ("steps", callable, _name_of),
+        ("clock", lambda value: hasattr(value, "after_step"), lambda value: _name_of(type(value))),
+    ):
+        value = parameters.get(name)
+        if value is not None and is_object(value):
+            objects[name], parameters[name] = value, text(value)
+    return objects
+
+
+def _name_of(made: Any) -> str:
+    return f"{getattr(made, '__module__', '')}.{getattr(made, '__qualname__', 'object')}"
+
+
+def _digest(requests: Requests) -> str:
+    """SHA-256 of the requests but for their prefixes."""
+    digest = hashlib.sha256()
+    for name in ("arrival_ns", "prompt_tokens", "output_tokens", "priority", "after", "think_ns"):
+        digest.update(name.encode() + getattr(requests, name).astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+@typed_but("spec")
+def serve(
+    spec: ServeSpec | str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> ServeResult:
+    """Serve requests, and measure how long they take.
+
+    Parameters
+    ----------
+    spec : parameters as a mapping, or a YAML file of them.
+    out : folder for the results; without it they are only returned.
+    resume : go on with the service that an earlier process has left in ``out``.
+    progress : called with a line on how far the service is.
+    parameters : the parameters; they take precedence over those of ``spec``.
+
+    Raises
+    ------
+    ParameterError : parameters are unknown, mistyped, out of range, missing or without effect.
+    ServingError : parts do not fit together, the service is stuck, or the folder has other
+        results.
+    TraceError, MachineError : the trace or the machine is wrong.
+    OutputError : the folder cannot be written.
+    """
+    if out is None and resume:
+        raise ArgError("resume: has no effect without out; name the folder of the service")
+    service = prepare_service(spec, **parameters)
+    folder = None if out is None else Folder(Path(out), service.settings(), resume=resume)
+    if folder is not None and folder.finished:
+        return ServeResult.read(folder.path)
+    return service.run(folder, progress)

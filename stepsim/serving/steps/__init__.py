@@ -1,0 +1,1 @@
+"""Step models: how long the step of a batch takes."""

@@ -1,0 +1,310 @@
+"""`AuditedSteps`: most layers are estimated, some are simulated, and the error is measured.
+
+An estimator learns from layers that were simulated exactly. A step that is unlike all before it is
+learned from at once. Apart from that, steps are drawn at random and a layer of each, of which the
+estimate was already made, is simulated: these audits, which the estimator has not seen, give the
+error of the whole run with a confidence interval. Then they are learned from as well.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import asdict, dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.dram import splitmix
+from stepsim.errors import ArgError
+from stepsim.serving.scheduling.interface import Batch
+from stepsim.serving.steps.estimator import Estimator
+from stepsim.serving.steps.exact import LayeredSteps
+from stepsim.serving.steps.features import LayerTerms
+from stepsim.serving.steps.interface import StepTime
+
+if TYPE_CHECKING:
+    from stepsim.machine import Machine
+    from stepsim.serving.steps.routing import RequestRouting
+    from stepsim.workloads import Step
+
+Reals = NDArray[np.float64]
+
+_LEARNED: Final = 2
+"""Layers of an unlike step that are simulated."""
+
+_NOVEL: Final = 2.5
+"""Distance of terms from which on a step is unlike all before, while estimates are good."""
+
+_RECENT: Final = 8
+"""Layers whose errors say how good estimates are."""
+
+_CLOSEST: Final = 0.02
+"""Share of that distance at the least, where they are bad."""
+
+_FIRST: Final = 8
+"""Layers of a kind that are learned before any is only estimated."""
+
+_RATE: Final = 0.015
+"""Share of the first steps that is audited; it falls as the root of the number of steps."""
+
+_STEADY: Final = 100
+"""Steps over which the rate of audits is about that of the first ones."""
+
+_KEPT: Final = 64
+"""Steps that are kept for more audits at the end."""
+
+_FEWEST: Final = 16
+"""Audits from which on an interval is stated."""
+
+_NORMAL: Final = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """A layer of a step that was simulated after its estimate was made.
+
+    Attributes
+    ----------
+    step : its number.
+    chance : of the step to be drawn during the run.
+    layers : cycles of all layers of the step, as estimated.
+    head : cycles of its head, which are exact.
+    estimated, simulated : cycles of the layer.
+    """
+
+    step: int
+    chance: float
+    layers: float
+    head: int
+    estimated: float
+    simulated: int
+
+    @property
+    def error(self) -> float:
+        """Relative error of the estimate."""
+        return self.estimated / self.simulated - 1
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """How far the times of estimated steps are from exact ones, all as shares of them.
+
+    Attributes
+    ----------
+    steps, audits : steps, and audited layers of them.
+    simulated : layers and heads that were simulated, audits included.
+    median, p99 : of the absolute error of a layer; None without audits.
+    bias : of the time of all steps; above 0 if the estimates are too long.
+    low, high : 95 % confidence interval of that bias.
+    wanted : the largest error that was asked for.
+    within : whether the interval is within it.
+    """
+
+    steps: int
+    audits: int
+    simulated: int
+    median: float | None
+    p99: float | None
+    bias: float | None
+    low: float | None
+    high: float | None
+    wanted: float
+    within: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """All values by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.bias is None or self.median is None or self.p99 is None:
+            return f"{self.steps:,} steps, none of them audited"
+        assert self.low is not None
+        assert self.high is not None
+        return (
+            f"{self.audits} layers of {self.steps:,} steps were simulated beside their estimates: "
+            f"error {100 * self.median:.2f} % in the median, {100 * self.p99:.2f} % at p99; the "
+            f"time of all steps is off by {100 * self.bias:+.2f} % (95 % between "
+            f"{100 * self.low:+.2f} % and {100 * self.high:+.2f} %)"
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Estimated:
+    """A step, its chance to be audited, and its estimates of layers, by kind."""
+
+    step: int
+    batch: Batch
+    chance: float
+    terms: list[LayerTerms]
+    estimates: list[Reals]
+
+
+class AuditedSteps(LayeredSteps):
+    """Estimates steps from simulated layers, and audits the estimates.
+
+    Args:
+        error: the largest error of the time of all steps, as a share; audits become more frequent
+            until the confidence interval is within it.
+        seed: of the choice of audits.
+
+    Raises
+    ------
+    ArgError : ``error`` is not between 0 and 1, or the seed not a whole number.
+    ServingError : as in `LayeredSteps`.
+    """
+
+    def __init__(
+        self, workload: Step, machine: Machine, routing: RequestRouting | None, *,
+        error: float = 0.01, seed: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(workload, machine, routing)
+        if not 0 < error < 1:
+            raise ArgError(f"error: expected a share between 0 and 1, such as 0.01, found {error}")
+        self.error, self.seed = error, seed
+        self.audits: list[Audit] = []
+        self.steps = 0
+        self._effort, self._later = 1.0, 0
+        self._estimators = [Estimator() for _ in self.programs.kinds]
+        self._recent: list[deque[float]] = [deque(maxlen=_RECENT) for _ in self.programs.kinds]
+        self._kept: list[_Estimated] = []
+
+    def time(self, step: int, batch: Batch) -> StepTime:
+        """See `StepModel`.
+
+        Raises
+        ------
+        ServingError : a layer does not run to its end, or nothing was recorded of a token.
+        """
+        drawn = splitmix(self.seed, np.arange(4 * step, 4 * step + 4, dtype=np.uint64))
+        chance = float(drawn[0] >> np.uint64(11)) / 2.0**53
+        counts = None if self.routing is None else self.routing.counts(batch)
+        terms = [self._terms(kind, batch, counts) for kind in range(len(self.models))]
+        how = "estimated"
+        for kind, one in enumerate(terms):
+            if self._learned(kind, batch, one, int(drawn[1])):
+                how = "audited"
+        estimates = [self._estimate(kind, one) for kind, one in enumerate(terms)]
+        rate = min(1.0, self._effort * _RATE / (1 + self.steps / _STEADY) ** 0.5)
+        if chance < rate:
+            how = "audited"
+            self._audit(_Estimated(step, batch, rate, terms, estimates), int(drawn[2]))
+        self.steps += 1
+        self._keep(_Estimated(step, batch, rate, terms, estimates), int(drawn[3]))
+        head = self.programs.head(int(batch.emits.sum()))
+        cycles, moved = float(head.cycles), head.offchip_bytes
+        bounds: dict[str, float] = {}
+        for kind, (one, found) in enumerate(zip(terms, estimates, strict=True)):
+            times = self.programs.kinds[kind].layers // len(found)
+            cycles += times * float(found.sum())
+            moved += times * int(one.offchip_bytes.sum())
+            for bound, each in zip(one.bound, found, strict=True):
+                bounds[bound] = bounds.get(bound, 0) + times * float(each)
+        return self.timed(cycles, moved, bounds, how)
+
+    def report(self) -> AuditReport:
+        """The error until now; some of the steps are audited for it if the run has few audits."""
+        self._audit_more()
+        bias, low, high = self._interval()
+        known = [abs(one.error) for one in self.audits]
+        inside = low is not None and high is not None and max(-low, high) <= self.error
+        return AuditReport(
+            self.steps, len(known), self.programs.runs,
+            float(np.median(known)) if known else None,
+            float(np.quantile(known, 0.99)) if known else None,
+            bias, low, high, self.error, inside,
+        )  # fmt: skip
+
+    def _terms(self, kind: int, batch: Batch, counts: NDArray[np.int64] | None) -> LayerTerms:
+        routed = list(self.programs.kinds[kind].routed)
+        loads = counts[routed] if routed and counts is not None else None
+        return self.models[kind].terms(batch, loads)
+
+    def _estimate(self, kind: int, terms: LayerTerms) -> Reals:
+        return self._estimators[kind].cycles(terms.values)
+
+    def _simulated(self, kind: int, batch: Batch, layers: list[int]) -> Reals:
+        """Cycles of some layers of a kind, by place among them."""
+        routed = self.programs.kinds[kind].routed
+        ids = None
+        if routed and self.routing is not None:
+            ids = [self.routing.ids(batch, routed[layer]) for layer in layers]
+        costs = self.programs.layers(kind, batch, ids)
+        return np.array([float(one.cycles) for one in costs])
+
+    def _learned(self, kind: int, batch: Batch, terms: LayerTerms, drawn: int) -> bool:
+        """Learn from a step that is unlike all before; whether it was."""
+        estimator, count = self._estimators[kind], len(terms.values)
+        middle = int(np.argsort(terms.values[:, -1], kind="stable")[count // 2])
+        few = len(estimator) < _FIRST
+        if not few and estimator.novelty(terms.values[middle]) < self._unlike(kind):
+            return False
+        layers = sorted({drawn % count, (drawn // count) % count, middle})[:_LEARNED]
+        self._learn(kind, terms.values[layers], self._simulated(kind, batch, layers))
+        return True
+
+    def _learn(self, kind: int, terms: Reals, cycles: Reals) -> None:
+        """Learn from simulated layers, of which one says how good estimates are."""
+        estimator = self._estimators[kind]
+        if len(estimator):
+            self._recent[kind].append(float(estimator.cycles(terms[:1])[0] / cycles[0] - 1))
+        estimator.add(terms, cycles)
+
+    def _unlike(self, kind: int) -> float:
+        """Distance of terms from which on a step is learned: the worse the estimates, the less."""
+        recent = self._recent[kind]
+        error = sqrt(sum(one**2 for one in recent) / max(len(recent), 1))
+        return _NOVEL * max(_CLOSEST, min(1.0, self.error / max(error, 1e-12)) ** 2)
+
+    def _audit(self, one: _Estimated, drawn: int) -> None:
+        """Simulate a layer of a step that was estimated, and learn from it."""
+        times = [kind.layers for kind in self.programs.kinds]
+        at = drawn % sum(times)
+        kind = int(np.searchsorted(np.cumsum(times), at, side="right"))
+        layer = (drawn // sum(times)) % len(one.estimates[kind])
+        total = sum(
+            float(found.sum()) * times[i] / len(found) for i, found in enumerate(one.estimates)
+        )
+        simulated = self._simulated(kind, one.batch, [layer])
+        head = self.programs.head(int(one.batch.emits.sum())).cycles
+        estimated = float(one.estimates[kind][layer])
+        self.audits.append(Audit(one.step, one.chance, total, head, estimated, int(simulated[0])))
+        self._learn(kind, one.terms[kind].values[[layer]], simulated)
+        _, low, high = self._interval()
+        if low is not None and high is not None and max(-low, high) > self.error:
+            self._effort *= 1.1
+
+    def _interval(self) -> tuple[float | None, float | None, float | None]:
+        """Bias of the time of all steps and its 95 % interval; None with few audits."""
+        if len(self.audits) < _FEWEST:
+            return None, None, None
+        # A step stands for as many others as it was unlikely to be audited, now or at the end.
+        later = self._later / max(self.steps, 1)
+        weight = np.array([1 / (one.chance + later) for one in self.audits])
+        layers = np.array([one.layers for one in self.audits])
+        head = np.array([float(one.head) for one in self.audits])
+        ratio = np.array([one.simulated / one.estimated for one in self.audits])
+        estimated, simulated = weight * (layers + head), weight * (layers * ratio + head)
+        bias = float(estimated.sum() / simulated.sum() - 1)
+        left = estimated - (1 + bias) * simulated
+        count = len(left)
+        half = _NORMAL * np.sqrt((left**2).sum() * count / (count - 1)) / simulated.sum()
+        return bias, float(bias - half), float(bias + half)
+
+    def _keep(self, one: _Estimated, drawn: int) -> None:
+        """Keep a random part of the steps, each with the same chance."""
+        place = len(self._kept) if len(self._kept) < _KEPT else drawn % self.steps
+        if place < _KEPT:
+            self._kept[place : place + 1] = [one]
+
+    def _audit_more(self) -> None:
+        """Audit kept steps, with the estimates that the run took, until the error is known."""
+        while self._kept:
+            _, low, high = self._interval()
+            if low is not None and high is not None and max(-low, high) <= self.error:
+                return
+            one = self._kept.pop()
+            self._later += 1
+            drawn = splitmix(self.seed + 1, np.array([one.step], dtype=np.uint64))
+            self._audit(one, int(drawn[0]))

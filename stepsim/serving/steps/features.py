@@ -1,0 +1,168 @@
+"""What the time of a layer follows from: cycles that each of its resources takes alone.
+
+Terms are sums and maxima over blocks, regions and experts that are cheap to compute for every step
+and layer. A layer is two stages, since a barrier ends attention: QKV generation with attention, and
+the output projection with the feed-forward network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.serving.scheduling.interface import Batch
+from stepsim.workloads import DYNAMIC, Step, StepBlocks
+
+if TYPE_CHECKING:
+    from stepsim.machine import Machine
+
+Reals = NDArray[np.float64]
+
+WEIGHTS, CACHE, ATTENTION, PRODUCTS, EXPERTS = (
+    "weights streaming", "KV streaming", "attention compute", "matrix compute", "expert compute",
+)  # fmt: skip
+IMBALANCE = "imbalance of experts"
+"""What limits a step, by the largest of its terms."""
+
+_LOAD_BYTES: Final = 64
+"""Bytes that a load requests per cycle."""
+
+_UNEVEN: Final = 2.0
+"""The busiest expert has so many times the mean load of those in use: then it is imbalance."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LayerTerms:
+    """Terms of the layers of one kind in one step.
+
+    Attributes
+    ----------
+    values : [layers, terms]
+    offchip_bytes : exact. [layers]
+    bound : the resource of the largest term. [layers]
+    """
+
+    values: Reals
+    offchip_bytes: NDArray[np.int64]
+    bound: list[str]
+
+
+class LayerModel:
+    """The terms of layers of one kind on a machine.
+
+    Attributes
+    ----------
+    experts : whether the network has experts.
+    """
+
+    def __init__(self, workload: Step, machine: Machine) -> None:
+        self.workload = workload
+        model, types = workload.layer_model, workload.types
+        shape, ffn = model.attention, model.feed_forward
+        self.experts = model.experts is not None
+        self._bytes_per_cycle = machine.peak_bandwidth
+        self._width = types.weights.bits / 8
+        self._cached = types.cache.bits / 8
+        self._active = types.activations.bits / 8
+        d = model.model_dim
+        heads = workload.latent
+        if heads is None:
+            qkv = d * (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+            out = shape.heads * shape.value_width * d
+        else:
+            rank, nope, rope = heads.kv_lora_rank, heads.qk_nope_head_dim, heads.qk_rope_head_dim
+            down = 0 if heads.q_lora_rank is None else d * heads.q_lora_rank
+            qkv = d * (rank + rope) + down + nope * heads.heads * rank
+            qkv += (heads.q_lora_rank or d) * heads.heads * (nope + rope)
+            out = heads.heads * heads.v_head_dim * (rank + d)
+        self._qkv, self._out = qkv, out
+        self._router = d * ffn.experts if self.experts else 0
+        self._expert = 3 * d * ffn.inner_dim
+        self._shared = 3 * d * ffn.shared_inner
+        self._shape, self._ffn, self._d = shape, ffn, d
+        turned = shape.head_dim if heads is None else heads.qk_rope_head_dim
+        # Cosines and sines of a token, its row in and out, and its keys and values.
+        self._row_bytes = self._active * (turned + 2 * d)
+        self._kv_row = shape.kv_heads * (shape.head_dim + shape.value_width)
+
+    def terms(self, batch: Batch, counts: NDArray[np.int64] | None) -> LayerTerms:
+        """Terms of layers whose experts have so many tokens, ``[layers, experts]``; dense: None."""
+        w, shape, peak = self.workload, self._shape, self._bytes_per_cycle
+        blocks = StepBlocks(
+            batch.new, batch.before, w.query_tile, w.kv_tile, w.window, w.attention_regions
+        )
+        tokens = float(batch.new.sum())
+        rows = np.array([blocks.rows[share].sum() for share in blocks.shares], dtype=float)
+        tallest = float(rows.max())
+        qkv_compute = 2 * tallest * self._qkv / w.qkv_bw
+        out_compute = 2 * tallest * self._out / w.qkv_bw
+        qkv_weights = self._qkv * self._width / peak
+        out_weights = (self._out + self._router) * self._width / peak
+        tile_rows = float(blocks.tiles.sum()) * w.kv_tile
+        read = tile_rows * self._kv_row * self._cached
+        load = w.kv_tile * shape.head_dim * self._cached / _LOAD_BYTES
+        group = shape.queries_per_kv_head
+        compute = 2 * group * shape.head_dim * w.kv_tile * blocks.rows / w.attention_bw
+        each = blocks.tiles * np.maximum(compute, load)
+        regions = min(w.attention_regions, shape.kv_heads * len(blocks.rows))
+        attention = shape.kv_heads * float(each.sum()) / regions
+        longest = float(each.max())
+        in_turn = max(attention, longest, read / peak)
+        common = [
+            1.0, tokens, tallest, max(qkv_compute, qkv_weights), attention, longest, read / peak,
+            in_turn, max(in_turn, qkv_compute, qkv_weights), max(out_compute, out_weights),
+            float(blocks.tiles.sum()), float(len(blocks.rows)),
+        ]  # fmt: skip
+        fixed = (self._qkv + self._out + self._router + self._shared + 2 * self._d) * self._width
+        # Factors of norms have the type of activations, which is as wide or wider.
+        fixed += 2 * self._d * (self._active - self._width)
+        moved = fixed + tokens * self._row_bytes + tokens * self._kv_row * self._cached + read
+        loads = np.full((1, 1), tokens) if counts is None else counts.astype(float)
+        used, most, tiles, busy = self._of_experts(loads)
+        weights = tiles * self._expert * self._width / peak
+        own = np.stack(
+            [used, most, weights, busy, np.maximum(weights, busy), np.sqrt(weights * busy)], axis=1
+        )
+        values = np.concatenate([np.tile(common, (len(loads), 1)), own], axis=1)
+        bytes_moved = np.rint(moved + tiles * self._expert * self._width).astype(np.int64)
+        bound = [
+            self._bound(
+                {
+                    WEIGHTS: qkv_weights + out_weights + float(weights[i]),
+                    CACHE: max(read / peak, shape.kv_heads * blocks.tiles.sum() * load / regions),
+                    ATTENTION: shape.kv_heads * float((blocks.tiles * compute).sum()) / regions,
+                    PRODUCTS: qkv_compute + out_compute,
+                    EXPERTS: float(busy[i]),
+                },
+                float(most[i] * used[i] / max(loads[i].sum(), 1)),
+            )
+            for i in range(len(loads))
+        ]
+        return LayerTerms(values, bytes_moved, bound)
+
+    def _of_experts(self, loads: Reals) -> tuple[Reals, Reals, Reals, Reals]:
+        """Experts in use, the largest load, tiles, and cycles of the busiest region."""
+        w, inner = self.workload, self._ffn.inner_dim
+        used = (loads > 0).sum(axis=1).astype(float)
+        most = loads.max(axis=1)
+        cycle = 2 * self._d * inner / w.network_bw
+        load = self._d * inner * self._width / _LOAD_BYTES
+        if w.tile == DYNAMIC:
+            tiles = (loads > 0).astype(float)
+            height: Any = loads
+        else:
+            tiles = np.ceil(loads / int(w.tile))
+            height = float(w.tile)
+        busy = tiles * np.maximum(height * cycle, load)
+        regions = w.expert_regions
+        if regions is not None and self.experts:
+            busy = busy.reshape(len(loads), regions, -1).sum(axis=2)
+        return used, most, tiles.sum(axis=1), busy.max(axis=1)
+
+    @staticmethod
+    def _bound(cycles: dict[str, float], unevenness: float) -> str:
+        largest = max(cycles, key=lambda name: cycles[name])
+        return IMBALANCE if largest == EXPERTS and unevenness > _UNEVEN else largest

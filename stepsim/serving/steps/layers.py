@@ -1,0 +1,199 @@
+"""The layers of a model as programs of the workload ``step``, and exact runs of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.errors import ServingError
+from stepsim.serving.scheduling.interface import Batch
+from stepsim.simulation import Prepared, Totals, prepare
+from stepsim.workloads import Data, Step, fields_of
+
+if TYPE_CHECKING:
+    from stepsim.machine import Machine
+    from stepsim.workloads import Built
+
+_PREPARED = 4
+"""Programs of batches that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """Layers that have one program for a batch, but for their routing.
+
+    Attributes
+    ----------
+    workload : the layer.
+    layers : how many layers of the model are of this kind.
+    routed : their places among the layers with experts; empty for dense networks.
+    """
+
+    workload: Step
+    layers: int
+    routed: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """For messages: ``experts, window of 128 tokens``."""
+        what = "experts" if self.routed else "dense network"
+        window = self.workload.window
+        return what if window is None else f"{what}, window of {window:,} tokens"
+
+
+def layer_kinds(workload: Step) -> tuple[LayerKind, ...]:
+    """The kinds of layers of the model of a layer: with a window or not, with experts or not.
+
+    Dense layers come before those with experts.
+
+    Raises
+    ------
+    ServingError : the number of layers is not known, or the workload is not of a whole model.
+    """
+    model = workload.model
+    if model.layers is None:
+        raise ServingError(
+            f"steps: model {model.where} lacks the number of its layers; choose a whole model"
+        )
+    for name in ("network", "attention_layer"):
+        if getattr(workload, name) is not None:
+            raise ServingError(
+                f"steps: {name}: has no effect, since all layers of {model.name} are simulated; "
+                "leave it out"
+            )
+    dense = model.layers - (model.expert_layers or 0)
+    mixed = dense and model.experts is not None
+    windows = model.windows is not None and model.windows.layers is not None
+    found: dict[tuple[bool, bool], list[int]] = {}
+    for layer in range(model.layers):
+        key = layer < dense, windows and model.window(layer) is not None
+        found.setdefault(key, []).append(layer)
+    kinds = []
+    for (is_dense, _), layers in found.items():
+        own = replace(
+            workload,
+            part="layer",
+            network="dense" if mixed and is_dense else None,
+            attention_layer=layers[0] if windows else None,
+        )
+        routed = () if is_dense else tuple(layer - dense for layer in layers)
+        kinds.append(LayerKind(own, len(layers), routed))
+    return tuple(kinds)
+
+
+def head_of(workload: Step) -> Step:
+    """The head alone, with those parameters of a layer that have an effect on it."""
+    known = fields_of(Step)
+    values = {one.name: getattr(workload, one.name) for one in fields(workload)} | {"part": "head"}
+    used = {name: value for name, value in values.items() if not known[name].unused(values)}
+    return Step(**used)
+
+
+def data_of_batch(batch: Batch, ids: NDArray[np.int32] | None) -> Data:
+    """The data of a step: requests in the order in which tokens were granted."""
+    tokens = int(batch.new.sum())
+    routing = np.zeros((tokens, 1), dtype=np.int64) if ids is None else ids
+    return Data.of(routing=routing, kv_lengths=batch.before, new_tokens=batch.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a layer or the head takes: cycles, and bytes moved off chip."""
+
+    cycles: int
+    offchip_bytes: int
+
+
+class StepPrograms:
+    """Exact runs of layers and of the head on a machine.
+
+    Attributes
+    ----------
+    kinds : the kinds of layers.
+    clock_ghz : of the machine.
+    runs : runs of layers and heads until now.
+
+    Raises
+    ------
+    ServingError : the machine states no clock, or the model is not whole.
+    """
+
+    def __init__(self, workload: Step, machine: Machine) -> None:
+        if machine.clock_ghz is None:
+            raise ServingError(
+                f"machine {machine.name} states no clock, so that its cycles have no length; set "
+                "clock_ghz of the machine"
+            )
+        if workload.model.vocabulary is None:
+            raise ServingError(
+                f"steps: model {workload.model.where} lacks its vocabulary, which the head needs"
+            )
+        self.workload, self.machine = workload, machine
+        self.clock_ghz: float = machine.clock_ghz
+        self.kinds = layer_kinds(workload)
+        self.runs = 0
+        self._head = head_of(workload)
+        self._heads: dict[int, Cost] = {}
+        self._prepared: OrderedDict[Hashable, tuple[Built, Prepared]] = OrderedDict()
+
+    def nanoseconds(self, cycles: float) -> int:
+        """Cycles of the machine in ns, rounded."""
+        return round(cycles / self.clock_ghz)
+
+    def layers(
+        self, kind: int, batch: Batch, ids: Sequence[NDArray[np.int32]] | None
+    ) -> list[Cost]:
+        """Layers of one kind for a batch, one for each routing ``[tokens, k]``; dense: one.
+
+        Raises
+        ------
+        ServingError : a run does not succeed.
+        """
+        built, prepared = self._of_batch(kind, batch, None if ids is None else ids[0])
+        if ids is None:
+            data = data_of_batch(batch, None)
+            totals = [prepared.run(built.bindings(data))]
+        else:
+            (table,) = built.bindings(data_of_batch(batch, ids[0]))
+            totals = prepared.run_many({table: np.stack(list(ids))})
+        self.runs += len(totals)
+        return [self._cost(one, self.kinds[kind].name, batch) for one in totals]
+
+    def head(self, rows: int) -> Cost:
+        """The head of so many rows; nothing without any."""
+        if not rows:
+            return Cost(0, 0)
+        if rows not in self._heads:
+            built = self._head.build(Data.of(rows=rows))
+            done = prepare(built.program, machine=self.machine).run()
+            self.runs += 1
+            self._heads[rows] = self._cost(done, f"head of {rows} rows", None)
+        return self._heads[rows]
+
+    def _of_batch(
+        self, kind: int, batch: Batch, ids: NDArray[np.int32] | None
+    ) -> tuple[Built, Prepared]:
+        key = kind, batch.new.tobytes(), batch.before.tobytes()
+        if key in self._prepared:
+            self._prepared.move_to_end(key)
+            return self._prepared[key]
+        built = self.kinds[kind].workload.build(data_of_batch(batch, ids))
+        found = built, prepare(built.program, machine=self.machine)
+        self._prepared[key] = found
+        while len(self._prepared) > _PREPARED:
+            self._prepared.popitem(last=False)
+        return found
+
+    def _cost(self, totals: Totals, what: str, batch: Batch | None) -> Cost:
+        if totals.status != "ok":
+            size = "" if batch is None else f" of {len(batch.new)} requests"
+            raise ServingError(
+                f"steps: the program of a step{size} ({what}) on {self.machine.name} ends with "
+                f"{totals.status}: {totals.reason}; change its parameters or the machine"
+            )
+        return Cost(totals.cycles, totals.offchip_bytes)

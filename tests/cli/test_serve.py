@@ -1,0 +1,87 @@
+"""``stepsim serve``, and ``why`` and ``compare`` of the folders that it writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stepsim.cli.exit_codes import BAD_INPUT
+from stepsim.cli.main import main
+from stepsim.serving import ServeResult
+
+_QUEUE = (
+    "--source", "fixed:count=60,prompt_tokens=10,output_tokens=3", "--num-blocks", "9",
+    "--steps", "linear:1e6,1e3",
+)  # fmt: skip
+
+
+def _call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(one) for one in arguments])
+    return int(ended.value.code or 0)
+
+
+def test_options_and_yaml_are_one_declaration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = tmp_path / "serve.yaml"
+    spec.write_text(
+        "source: {name: fixed, count: 60, prompt_tokens: 10, output_tokens: 3}\n"
+        "num_blocks: 9\nsteps: linear:1e6,1e3\nrate: 100\nslo: {ttft: 5ms, tpot: 2ms}\n"
+    )
+    assert _call("serve", spec, "--json") == 0
+    of_yaml = json.loads(capsys.readouterr().out)
+    options = (*_QUEUE, "--rate", 100, "--slo", "ttft=5ms,tpot=2ms")
+    assert _call("serve", *options, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == of_yaml
+    assert _call("serve", spec, "--rate", 200, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["rate"] == 200
+
+
+def test_folder_is_explained_and_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, rate in (("a", 100), ("b", 300)):
+        assert _call("serve", *_QUEUE, "--rate", rate, "--out", tmp_path / name) == 0
+    result = ServeResult.read(tmp_path / "a")
+    assert f"{result.metrics['e2el_p99_ms']:12,.2f}" in capsys.readouterr().out
+    assert _call("why", tmp_path / "a") == 0
+    text = capsys.readouterr().out
+    assert "latency (E2EL) at the 99th percentile, request" in text
+    assert "queueing" in text
+    assert _call("why", tmp_path / "a", "--json", "--what-if", "rate x3") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert _call("compare", tmp_path / "a", tmp_path / "b", "--json") == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert found["what_if"] == [{"change": "rate x3", **compared}]
+    assert compared["changed"] == {"settings.rate": [100, 300]}
+
+
+def test_rate_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = (*_QUEUE, "--slo", "ttft=5ms,share=0.9", "--find", "rate", "--tolerance", 0.2)
+    assert _call("serve", *options, "--json", "--out", tmp_path / "a") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rate"] < found["too_much"] <= 1.2 * found["rate"]
+    assert ServeResult.read(tmp_path / "a").summary["settings"]["rate"] == found["rate"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--rate", "0"), "--rate: expected a number above 0"),
+        (("--slo", "ttft=1"), "--slo: slo: ttft=1 has no unit"),
+        (("--scheduler", "vlm"), "unknown scheduler 'vlm'; did you mean 'vllm'?"),
+        (("--resume",), "--resume: has no effect without --out"),
+        (("--tolerance", "0.1"), "--tolerance: has an effect with --find alone"),
+        (("--num-blocks", "1"), "request 0"),
+        (("--model", "qwen4"), "--model: unknown model"),
+        (("--set", "hbm.channels=4"), "without a machine"),
+    ],
+)
+def test_mistakes_are_named(
+    options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _call("serve", *_QUEUE, *options) == BAD_INPUT
+    assert message in capsys.readouterr().err

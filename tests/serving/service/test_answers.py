@@ -1,0 +1,142 @@
+"""Rates that are found, what-ifs and comparisons."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepsim.errors import ArgError, ServingError, StepSimError
+from stepsim.serving import (
+    ServeResult,
+    compare_services,
+    find_rate,
+    serve,
+    what_if_served,
+    why_served,
+)
+from tests.serving.service.doubles import PerToken, three
+
+_FIXED: dict[str, Any] = {
+    "source": "fixed:count=400,prompt_tokens=10,output_tokens=1",
+    "num_blocks": 9,
+    "max_num_seqs": 1,
+    "steps": "linear:1e6",
+    "seed": 3,
+}
+"""One request at a time, each for 1 ms: a queue of which every time is known."""
+
+
+def _queue(arrival: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Ends of requests that take 1 ms each, one after another."""
+    ends = np.zeros(len(arrival), np.int64)
+    now = 0
+    for k, when in enumerate(arrival.tolist()):
+        now = max(now, when) + 1_000_000
+        ends[k] = now
+    return ends
+
+
+def test_found_rate_is_that_of_the_queue() -> None:
+    found = find_rate(**_FIXED, slo="ttft=5ms,share=0.9", tolerance=0.01)
+    assert found.too_much / found.rate <= 1.01
+    for rate, is_met in ((found.rate, True), (found.too_much, False)):
+        arrival = serve(**_FIXED, rate=rate).requests["arrival_ns"].to_numpy()
+        share = np.mean(_queue(arrival) - arrival <= 5_000_000)
+        assert (share >= 0.9) == is_met
+    assert found.best.metrics["good_share"] >= 0.9
+    assert [trial.rate for trial in found.trials] == sorted(trial.rate for trial in found.trials)
+
+
+def test_found_rate_leaves_a_folder(tmp_path: Path) -> None:
+    found = find_rate(**_FIXED, slo="ttft=5ms,share=0.9", tolerance=0.5, out=tmp_path / "a")
+    assert ServeResult.read(tmp_path / "a").requests.equals(found.best.requests)
+    assert json.loads((tmp_path / "a" / "rates.json").read_text())["rate"] == found.rate
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({}, "slo: missing"),
+        ({"slo": "ttft=1ms", "tolerance": 0.0}, "tolerance: expected"),
+        ({"slo": "ttft=0.5ms"}, "no rate down to"),
+        ({"slo": "ttft=900s"}, "every rate up to"),
+        ({"slo": "ttft=5ms", "arrivals": "at-once"}, "rate: has no effect"),
+    ],
+)
+def test_rates_that_are_not_found(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(StepSimError, match=message):
+        find_rate(**(_FIXED | parameters))
+
+
+def test_compared_services_differ_by_the_change() -> None:
+    one = serve(**_FIXED, rate=100.0)
+    found = compare_services(one, serve(**(_FIXED | {"steps": "linear:1.5e6"}), rate=100.0))
+    assert found.changed == {"settings.steps": ("linear:1e6", "linear:1.5e6")}
+    mean = next(diff for diff in found.latencies if diff.name == "ttft_mean_ms")
+    assert 0.5 <= mean.low <= mean.change <= mean.high < 1
+    assert found.paired == 400
+
+
+def test_equal_services_have_no_difference() -> None:
+    one = serve(**_FIXED, rate=100.0)
+    found = compare_services(one, serve(**_FIXED, rate=100.0))
+    assert not found.changed
+    assert all((diff.low, diff.high) == (0, 0) for diff in found.latencies)
+
+
+def test_services_of_other_requests_are_not_compared() -> None:
+    one = serve(**_FIXED, rate=100.0)
+    other = _FIXED | {"source": "fixed:count=400,prompt_tokens=11,output_tokens=1"}
+    with pytest.raises(ServingError, match="have other requests"):
+        compare_services(one, serve(**other, rate=100.0))
+
+
+def test_what_if_is_the_service_with_the_change() -> None:
+    one = serve(**_FIXED, rate=100.0)
+    found = what_if_served(one, "max_num_seqs x4")
+    assert found.result.summary["settings"]["max_num_seqs"] == 4
+    assert found.result.requests.equals(
+        serve(**(_FIXED | {"max_num_seqs": 4}), rate=100.0).requests
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("faster", "expected KEY=VALUE"),
+        ("max_num_sequences=4", "did you mean 'max_num_seqs'"),
+        ("policy x2", "is not a number"),
+        ("hbm.bandwidth=4", "scale it"),
+    ],
+)
+def test_what_ifs_that_are_refused(change: str, message: str) -> None:
+    with pytest.raises(ServingError, match=message):
+        what_if_served(serve(**_FIXED, rate=100.0), change)
+
+
+def test_parts_add_up_where_the_loop_ran_by_itself() -> None:
+    result = serve(**_FIXED, rate=900.0)
+    assert result.requests["computed_steps"].null_count == len(result.requests)
+    why = why_served(result)
+    latency = max(result.requests["e2el_ns"].to_pylist())
+    for time in why.times:
+        assert sum(part.ns for part in time.parts) == pytest.approx(time.ns, rel=1e-12)
+        assert time.ns <= latency
+    first = why.times[0]
+    assert first.request is not None
+    row = result.requests.slice(first.request, 1)
+    assert first.ns == row["e2el_ns"][0].as_py()
+    assert {part.stage: part.ns for part in first.parts}["prefill"] == 1_000_000
+
+
+def test_objects_cannot_be_served_again() -> None:
+
+    result = serve(trace=three(), steps=PerToken, num_blocks=9)
+    with pytest.raises(ServingError, match="objects of Python for steps, trace"):
+        what_if_served(result, "max_num_seqs=1")
+    with pytest.raises(ArgError):
+        serve(trace=three(), resume=True)
