@@ -8,19 +8,23 @@ from stepsim.workloads.models import MODELS as MODELS, Model as Model, MoEShape 
 from stepsim.workloads.moe import Moe as Moe
 from stepsim.workloads.parameters import (
     KV_LENGTHS as KV_LENGTHS,
+    NEW_TOKENS as NEW_TOKENS,
     ROUTING as ROUTING,
     Built as Built,
     Data as Data,
     Param as Param,
     ParameterError as ParameterError,
 )
+from stepsim.workloads.step import Step as Step
 from stepsim.workloads.swiglu import Swiglu as Swiglu
 from stepsim.workloads.workload import Workload as Workload
 
 # isort: split
 # for other rooms
 from stepsim.workloads.loading import Source as Source
+from stepsim.workloads.models.model import LatentHeads as LatentHeads
 from stepsim.workloads.parameters import (
+    DYNAMIC as DYNAMIC,
     Counted as Counted,
     Field as Field,
     Input as Input,
@@ -36,6 +40,7 @@ from stepsim.workloads.resolving import (
     parameter_problems as parameter_problems,
     resolve as resolve,
 )
+from stepsim.workloads.step.blocks import StepBlocks as StepBlocks
 from stepsim.workloads.user_files import read_module as read_module, user_code as user_code
 from stepsim.workloads.values import split_target as split_target
 from stepsim.workloads.workload import data_of as data_of, machine_of as machine_of

@@ -45,28 +45,42 @@ def lengths_of(kv_lengths: Any) -> Array:
     ------
     ArgError : the array is not a list of lengths.
     """
+    return _numbers("kv_lengths", kv_lengths, "a length", "the cached tokens", 0)
+
+
+def new_tokens_of(new_tokens: Any) -> Array:
+    """A private, read-only array of new tokens ``[requests]``.
+
+    Raises
+    ------
+    ArgError : the array is not a list of whole numbers from 1.
+    """
+    return _numbers("new_tokens", new_tokens, "a number of tokens", "the new tokens", 1)
+
+
+def _numbers(name: str, values: Any, one: str, all_of_them: str, least: int) -> Array:
     expected = "expected one whole number for each request"
-    array = _array("kv_lengths", kv_lengths, expected)
+    array = _array(name, values, expected)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise ArgError(
-            f"kv_lengths: {expected}, found shape {array.shape} of {array.dtype}; pass the cached "
-            "tokens of every request"
+            f"{name}: {expected}, found shape {array.shape} of {array.dtype}; pass {all_of_them} "
+            "of every request"
         )
-    if int(array.min()) < 0:
+    if int(array.min()) < least:
         worst = int(array.argmin())
         raise ArgError(
-            f"kv_lengths[{worst}]: expected a length from 0, found {int(array[worst])}; drop the "
+            f"{name}[{worst}]: expected {one} from {least}, found {int(array[worst])}; drop the "
             "request or correct its length"
         )
     if int(array.max()) > _LONGEST:
         worst = int(array.argmax())
         raise ArgError(
-            f"kv_lengths[{worst}]: expected a length to 2**40, found {int(array[worst])}; drop the "
+            f"{name}[{worst}]: expected {one} to 2**40, found {int(array[worst])}; drop the "
             "request or correct its length"
         )
-    lengths = array.astype(np.int64)
-    lengths.flags.writeable = False
-    return lengths
+    found = array.astype(np.int64)
+    found.flags.writeable = False
+    return found
 
 
 def rows_of(name: str, value: Any, least: int) -> int:

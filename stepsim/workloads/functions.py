@@ -47,8 +47,8 @@ class _OfFunction(Workload):
 def of_function(function: Callable[..., Any], name: str, where: str) -> type[Workload]:
     """The workload of a function; its arguments are the parameters.
 
-    An argument has an annotation, or a default that tells its type. One annotated with an `Input`,
-    as in ``Annotated[np.ndarray, st.workloads.ROUTING]``, gets the trace.
+    An argument has an annotation, or a default that implies its type. One that is annotated with an
+    `Input`, as in ``Annotated[np.ndarray, st.workloads.ROUTING]``, gets the trace.
 
     Raises
     ------

@@ -10,7 +10,6 @@ import importlib
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,12 +17,13 @@ from typing import Any
 
 import stepsim.graph
 from stepsim.errors import ArgError, WorkloadError, did_you_mean
+from stepsim.frozen import frozen
 from stepsim.plugins import Plugin, found as found_plugins, source_digest, usable
 from stepsim.shown import shown
 from stepsim.typed import typed_but
 from stepsim.workloads.functions import of_function, of_program, returns_program
 from stepsim.workloads.graph_files import ENDING, graph_digest, of_graph_file
-from stepsim.workloads.parameters import KV_LENGTHS, ROUTING, fields_of
+from stepsim.workloads.parameters import KV_LENGTHS, NEW_TOKENS, ROUTING, fields_of
 from stepsim.workloads.plans import PLAN, plan_digest, plan_file
 from stepsim.workloads.user_files import read_module as read_module, user_code as user_code
 from stepsim.workloads.values import split_target
@@ -34,6 +34,7 @@ BUILT_IN = {
     "attention": "stepsim.workloads.attention:Attention",
     "swiglu": "stepsim.workloads.swiglu:Swiglu",
     "decoder": "stepsim.workloads.decoder:Decoder",
+    "step": "stepsim.workloads.step:Step",
     "compiled": "stepsim.design.workload:CompiledModel",
 }
 """Ready-made workloads: module and class of each."""
@@ -42,7 +43,7 @@ _GROUP = "stepsim.workloads"
 _EXAMPLE = "name the function or class behind a colon, as in {file}:{name}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """Where a workload comes from; small, and the same in every process.
 
@@ -227,10 +228,10 @@ def _as_workload(value: Any, name: str, where: str) -> type[Workload]:
             "trace can be given once"
         )
     for one in inputs:
-        if one not in (ROUTING, KV_LENGTHS):
+        if one not in (ROUTING, KV_LENGTHS, NEW_TOKENS):
             raise WorkloadError(
-                f"{where}: inputs: expected ROUTING and KV_LENGTHS only, found {_listed([one])}; "
-                "make other data a parameter, such as the path of a file"
+                f"{where}: inputs: expected ROUTING, KV_LENGTHS and NEW_TOKENS only, found "
+                f"{_listed([one])}; make other data a parameter, such as the path of a file"
             )
     for parameter in known:
         if hasattr(Workload, parameter):

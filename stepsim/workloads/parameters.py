@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from stepsim.arguments import flag, label_of, shown, text_of
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
+from stepsim.frozen import frozen
 from stepsim.typed import typed, typed_but
 from stepsim.workloads.declarations import check_names, default_of
 from stepsim.workloads.values import MOST_WHOLE, Kind, kind_of, plain_bytes
@@ -32,7 +33,7 @@ DEFAULT_ROWS = 64
 """Tokens or requests of a workload without a trace."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Param:
     """Properties of a parameter in its declaration, in addition to its type and default.
 
@@ -76,7 +77,7 @@ class Param:
     needed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """A parameter of a workload: its name, type, default and `Param`.
 
@@ -179,12 +180,18 @@ class ParameterError(ArgError):
         return "\n".join(f"{name(which)}: {text}" for which, text in self.problems)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Input:
-    """A trace that a workload needs; ``name`` is its attribute in `Data`."""
+    """A trace that a workload needs; ``name`` is its attribute in `Data`.
+
+    Attributes
+    ----------
+    optional : it may be left out, and `Data` says what holds then.
+    """
 
     name: str
     what: str
+    optional: bool = False
 
 
 ROUTING = Input("routing", "expert ids [tokens, k]")
@@ -193,6 +200,9 @@ ROUTING = Input("routing", "expert ids [tokens, k]")
 KV_LENGTHS = Input("kv_lengths", "cached tokens of each request [requests]")
 """The input of a workload that takes the lengths of KV caches, ``data.kv_lengths``."""
 
+NEW_TOKENS = Input("new_tokens", "new tokens of each request [requests]", optional=True)
+"""The input of a workload whose requests may have several new tokens, ``data.new_tokens``."""
+
 
 @dataclass(frozen=True, eq=False)
 class Data:
@@ -200,10 +210,11 @@ class Data:
 
     Attributes
     ----------
-    routing : expert ids ``[tokens, k]``; None if not given.
+    routing : expert ids ``[tokens, k]``, those of the first request first; None if not given.
     kv_lengths : cached tokens ``[requests]``; None if not given.
     rows : tokens or requests.
     whole : tokens or requests of the full batch, of which these are the first.
+    new_tokens : new tokens ``[requests]``; None for one of each.
 
     Raises
     ------
@@ -214,6 +225,7 @@ class Data:
     kv_lengths: np.ndarray[Any, Any] | None = None
     rows: int = DEFAULT_ROWS
     whole: int = 0
+    new_tokens: np.ndarray[Any, Any] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -221,12 +233,17 @@ class Data:
             put(self, "routing", arrays.routing_of(self.routing))
         if self.kv_lengths is not None:
             put(self, "kv_lengths", arrays.lengths_of(self.kv_lengths))
+        if self.new_tokens is not None:
+            put(self, "new_tokens", arrays.new_tokens_of(self.new_tokens))
         put(self, "rows", arrays.rows_of("rows", self.rows, 0))
         put(self, "whole", arrays.rows_of("whole", self.whole, 0))
-        for name, array in (("routing", self.routing), ("kv_lengths", self.kv_lengths)):
-            if array is not None and len(array) != self.rows:
+        for name, rows in (
+            ("kv_lengths", self.rows), ("new_tokens", self.rows), ("routing", self.tokens),
+        ):  # fmt: skip
+            array = getattr(self, name)
+            if array is not None and len(array) != rows:
                 raise ArgError(
-                    f"{name}: expected a row for each of the {self.rows} rows, found {len(array)}; "
+                    f"{name}: expected a row for each of the {rows} rows, found {len(array)}; "
                     "make data with Data.of, which counts them"
                 )
 
@@ -236,6 +253,7 @@ class Data:
         *,
         routing: Any = None,
         kv_lengths: Any = None,
+        new_tokens: Any = None,
         rows: int | None = None,
         whole: int | None = None,
     ) -> Data:
@@ -249,6 +267,9 @@ class Data:
         """
         ids = None if routing is None else arrays.routing_of(routing)
         lengths = None if kv_lengths is None else arrays.lengths_of(kv_lengths)
+        new = None if new_tokens is None else arrays.new_tokens_of(new_tokens)
+        if new is not None:
+            return cls._of_new(new, ids, lengths, rows, whole)
         counts = [len(array) for array in (ids, lengths) if array is not None]
         if len(set(counts)) > 1:
             raise ArgError(
@@ -265,10 +286,41 @@ class Data:
             ids, lengths, found, found if whole is None else arrays.rows_of("whole", whole, found)
         )
 
+    @classmethod
+    def _of_new(cls, new: Any, ids: Any, lengths: Any, rows: int | None, whole: int | None) -> Data:
+        """Data of requests with these new tokens."""
+        count, tokens = len(new), int(new.sum())
+        if lengths is not None and len(lengths) != count:
+            raise ArgError(
+                f"new_tokens: expected one number for each of the {len(lengths)} requests of "
+                f"kv_lengths, found {count}; take as many of both"
+            )
+        if ids is not None and len(ids) != tokens:
+            raise ArgError(
+                f"routing: expected a row for each of the {tokens} new tokens of {count} requests, "
+                f"found {len(ids)}; take as many of both"
+            )
+        if rows is not None and arrays.rows_of("rows", rows, 1) != count:
+            raise ArgError(
+                f"rows: expected the {count} requests of new_tokens, found {rows}; leave it out"
+            )
+        whole = count if whole is None else arrays.rows_of("whole", whole, count)
+        return cls(ids, lengths, count, whole, new)
+
     @typed
     def missing(self, inputs: Iterable[Input]) -> list[Input]:
-        """The inputs that are not given."""
-        return [one for one in inputs if getattr(self, one.name) is None]
+        """The inputs that are not given and may not be left out."""
+        return [one for one in inputs if not one.optional and getattr(self, one.name) is None]
+
+    @property
+    def new(self) -> np.ndarray[Any, Any]:
+        """The new tokens of each request, one where none are given."""
+        return np.ones(self.rows, dtype=np.int64) if self.new_tokens is None else self.new_tokens
+
+    @property
+    def tokens(self) -> int:
+        """New tokens of all requests together."""
+        return self.rows if self.new_tokens is None else int(self.new_tokens.sum())
 
     @property
     def lengths(self) -> np.ndarray[Any, Any]:
@@ -276,7 +328,7 @@ class Data:
         return np.zeros(self.rows, dtype=np.int64) if self.kv_lengths is None else self.kv_lengths
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counted:
     """Bytes and FLOPs of a program in one way of counting; see the glossary of metrics.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import stepsim.machine
 from stepsim.arguments import shown
 from stepsim.errors import WorkloadError, did_you_mean
+from stepsim.frozen import frozen
 from stepsim.workloads.parameters import Data, Field, ParameterError, fields_of, new_name
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ CONFIGS = ("published",)
 """Values of ``config``, which selects settings for parameters that are not given."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resolved(Generic[W]):
     """A workload with all its parameters.
 

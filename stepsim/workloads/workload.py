@@ -86,7 +86,7 @@ class Workload:
         alone = ROUTING in needed and data.routing is None and counted
         if not alone or cls.routing_shape(given) != (1, 1):
             return data
-        return replace(data, routing=np.zeros((data.rows, 1), dtype=np.int64))
+        return replace(data, routing=np.zeros((data.tokens, 1), dtype=np.int64))
 
     @classmethod
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
@@ -163,7 +163,7 @@ class Workload:
         values, problems = self.values(), []
         for name, field in fields_of(type(self)).items():
             if why := field.unused(values):
-                # A value equal to the default cannot be told from one that is not given.
+                # A value equal to the default cannot be distinguished from one that is not given.
                 problems += [(name, why)] * (values[name] != field.default)
             elif field.lacks(values[name]):
                 problems.append((name, field.missing))

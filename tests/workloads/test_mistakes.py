@@ -78,7 +78,7 @@ MISTAKES = {
     "an input of its own": (
         BUILD.replace("    m: int", "    inputs: ClassVar = (st.workloads.parameters.Input('foo', "
                       "'x'),)\n    m: int"),
-        "own.py:Rows: inputs: expected ROUTING and KV_LENGTHS only, found foo; make other data",
+        "own.py:Rows: inputs: expected ROUTING, KV_LENGTHS and NEW_TOKENS only, found foo",
     ),
     "one input": (
         BUILD.replace("    m: int", "    inputs: ClassVar = st.workloads.ROUTING\n    m: int"),

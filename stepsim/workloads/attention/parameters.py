@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 else:
     build = deferred("stepsim.workloads.attention.build")
 
-_BLOCK = 16
+COARSE_BLOCK = 16
+"""Requests of a block of the coarse strategy, by default."""
 
 _PUBLISHED = "qwen3-30b-a3b"
 _PUBLISHED_HEADS = "qwen3-30b-a3b-step"
@@ -64,7 +65,7 @@ class Attention(Workload):
     kv_tile: KvTile = 32
     block: Annotated[
         int | None,
-        Param("requests per block of the coarse strategy", "requests", otherwise=str(_BLOCK)),
+        Param("requests per block of the coarse strategy", "requests", otherwise=str(COARSE_BLOCK)),
     ] = None
     micro_batches: Annotated[
         tuple[int, ...] | None,
@@ -129,7 +130,7 @@ class Attention(Workload):
     @property
     def requests_per_block(self) -> int:
         """Requests of a contiguous block of the coarse strategy."""
-        return self.block or _BLOCK
+        return self.block or COARSE_BLOCK
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         yield from self.types.check()

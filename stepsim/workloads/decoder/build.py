@@ -275,7 +275,7 @@ class _Layer:
         workload, shape = self.workload, self.workload.model.feed_forward
         assert workload.tile is not None
         rows = (
-            in_order(tiles)
+            in_order(tiles, np.arange(sum(self.requests)) % len(tiles))
             if tiles
             else activations("activations", sum(self.requests), shape, self.types, after)
         )

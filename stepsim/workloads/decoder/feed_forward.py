@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,15 +41,19 @@ from stepsim.workloads.moe.regions import shared_experts
 from stepsim.workloads.parameters import DYNAMIC
 
 
-def in_order(tiles: Sequence[Stream]) -> Stream:
-    """``[requests]`` of one row each, request i from the tile of region ``i mod R``."""
-    rows = [x.flat_map(fn.unpack_rows(), label=f"result_rows.{r}") for r, x in enumerate(tiles)]
+def in_order(tiles: Sequence[Stream], regions: np.ndarray[Any, Any], what: str = "") -> Stream:
+    """``[rows]`` of one row each, from the tiles of the ``regions`` that have them.
+
+    ``what`` is put before the names of the operators.
+    """
+    own = f"{what}_rows" if what else "result_rows"
+    rows = [x.flat_map(fn.unpack_rows(), label=f"{own}.{r}") for r, x in enumerate(tiles)]
     if len(rows) == 1:
         return rows[0]
-    batch = sum(int(x.dim(0)) for x in rows)
-    turns = selector(np.eye(len(rows), dtype=int)[np.arange(batch) % len(rows)], label="turns_rows")
-    joined = reassemble(rows, turns, rank=0, label="join_rows")
-    return joined.flatten(0, 1, label="request_rows")
+    name = f"_{what}" if what else ""
+    turns = selector(np.eye(len(rows), dtype=int)[regions], label=f"turns{name}_rows")
+    joined = reassemble(rows, turns, rank=0, label=f"join{name}_rows")
+    return joined.flatten(0, 1, label=f"request{name}_rows")
 
 
 @dataclass(frozen=True)
@@ -79,12 +84,24 @@ class FeedForward:
 
     def store(self, rows: Stream) -> Routing | None:
         """Write the results of ``[requests]`` rows off chip; returns the routing, to be bound."""
+        result, table = self.results(rows)
+        store_rows(result)
+        return table
+
+    def results(
+        self, rows: Stream, normed: Stream | None = None, scores: Stream | None = None
+    ) -> tuple[Stream, Routing | None]:
+        """The results of ``[requests]`` rows, in their order, and the routing, to be bound.
+
+        ``normed`` are the rows behind the norm and ``scores`` their products with the matrix of the
+        router, where these were made before.
+        """
         batch = int(rows.dim(0))
         several = any(name in self.parts for name in (RESIDUALS, ROUTER)) or self.shape.shared_inner
         if several:
             rows = rows.with_depth(max(batch, 2))
-        x = rows
-        if NORMS in self.parts:
+        x = rows if normed is None else normed.with_depth(max(batch, 2))
+        if normed is None and NORMS in self.parts:
             factors = self.weights.vector("experts_norm", self.shape.model_dim)
             x = nn.rms_norm(rows, self._each(factors, batch), label="experts_norm")
             x = x.with_depth(max(batch, 2)) if several else x
@@ -94,7 +111,7 @@ class FeedForward:
         else:
             table = routing(spec(batch, self.shape.active), self.shape.experts)
             done = self._experts(dispatch(x, table, self.tile, self.compute_bw))
-            scales = self._scales(x, table)
+            scales = self._scales(x, scores, table)
             result = combine(done, scales, table)
         if self.shape.shared_inner:
             result = with_shared(
@@ -102,8 +119,7 @@ class FeedForward:
             )
         if RESIDUALS in self.parts:
             result = map_stream(fn.add, rows, result, label="experts_residual")
-        store_rows(result)
-        return table
+        return result, table
 
     def _experts(self, blocks: list[Stream]) -> list[Stream]:
         shape, dynamic = self.shape, self.tile == DYNAMIC
@@ -113,17 +129,23 @@ class FeedForward:
             blocks, shape, self.types, self.regions, self.tile_inter, dynamic=dynamic
         )
 
-    def _scales(self, x: Stream, table: Routing) -> list[Stream]:
+    def _scales(self, x: Stream, scores: Stream | None, table: Routing) -> list[Stream]:
         """Weights of the rows of each expert: those of the router, or left off chip by it."""
         if ROUTER not in self.parts:
             return stored_scales(table, self.types)
-        experts = self.shape.experts
-        matrix = self.weights.tiles("router_weights", 1, (self.shape.model_dim, experts))
-        scores = map_stream(
-            fn.matmul, x, self._each(matrix, table.rows), compute_bw=self.router_bw,
-            label="matmul_router",
-        )  # fmt: skip
+        if scores is None:
+            matrix = self._each(self.router_matrix(), table.rows)
+            scores = self.products(x, matrix, "matmul_router")
         return nn.router(scores, None, table, label="router")
+
+    def router_matrix(self) -> Stream:
+        """The matrix of the router, ``[1]``."""
+        size = (self.shape.model_dim, self.shape.experts)
+        return self.weights.tiles("router_weights", 1, size)
+
+    def products(self, x: Stream, matrix: Stream, label: str) -> Stream:
+        """Tiles of rows times the matrix of the router, which comes once for each."""
+        return map_stream(fn.matmul, x, matrix, compute_bw=self.router_bw, label=label)
 
     @staticmethod
     def _each(x: Stream, times: int) -> Stream:

@@ -51,6 +51,17 @@ class Projection:
             found.append(block.with_depth(max(self.shape.kv_heads, 2)))
         return found
 
+    def collected(self, outputs: Sequence[Stream], rows: Sequence[int]) -> list[Stream]:
+        """The same from tiles of some rows of one KV head each, in the order of the rows."""
+        found = []
+        for r, (x, count) in enumerate(zip(outputs, rows, strict=True)):
+            single = x.flat_map(fn.unpack_rows(), label=f"output_rows.{r}")
+            each = single.assume_shape(self.shape.kv_heads * count)
+            heads = each.reshape(count, label=f"output_heads.{r}")
+            block = heads.accum(fn.pack_rows, 1, label=f"pack_output.{r}")
+            found.append(block.with_depth(max(self.shape.kv_heads, 2)))
+        return found
+
     def stored(self, requests: Sequence[int]) -> list[Stream]:
         """The same, left off chip by a program before this one."""
         shape = self.shape

@@ -267,21 +267,9 @@ class Decoder(Workload):
                 f"expected heads of rows as wide as those of {self.model.name}, "
                 f"{self.model.model_dim}, found {heads.name} with {heads.model_dim}",
             )
-        if self.latent is None and heads.value_width != heads.head_dim:
-            yield (
-                "attention",
-                f"expected keys and values of one width, found {heads.head_dim} and "
-                f"{heads.value_width} of {heads.name}; of latent attention give the dimensions "
-                "kv_lora_rank, qk_nope_head_dim and qk_rope_head_dim, others run as workload "
-                "attention only",
-            )
-        width = heads.head_dim if self.latent is None else self.latent.qk_rope_head_dim
-        if ROTARY in self.built_parts and width % 2:
-            yield (
-                "parts",
-                f"expected an even number of columns to rotate, found {width} of {heads.name}; "
-                "leave rotary out",
-            )
+        turned = ROTARY in self.built_parts
+        rotary = ("parts", "leave rotary out") if turned else None
+        yield from check_heads(self.heads, "attention", rotary)
 
     @classmethod
     def shaping(cls) -> tuple[Input, ...]:
@@ -290,3 +278,30 @@ class Decoder(Workload):
     def build(self, data: Data) -> BuiltDecoder:
         self.checked(data)
         return build.build_decoder(self, data)
+
+
+def check_heads(
+    model: Model, name: str, rotary: tuple[str, str] | None
+) -> Iterator[tuple[str, str]]:
+    """Problems of the heads of a model in QKV generation, which parameter ``name`` chooses.
+
+    ``rotary`` is the parameter that asks for the rotary embedding, and what to do without one.
+    """
+    heads = model.attention
+    latent = model.heads if isinstance(model.heads, LatentHeads) else None
+    if latent is None and heads.value_width != heads.head_dim:
+        yield (
+            name,
+            f"expected keys and values of one width, found {heads.head_dim} and "
+            f"{heads.value_width} of {heads.name}; of latent attention give the dimensions "
+            "kv_lora_rank, qk_nope_head_dim and qk_rope_head_dim, others run as workload "
+            "attention only",
+        )
+    width = heads.head_dim if latent is None else latent.qk_rope_head_dim
+    if rotary is not None and width % 2:
+        which, instead = rotary
+        yield (
+            which,
+            f"expected an even number of columns to rotate, found {width} of {heads.name}; "
+            f"{instead}",
+        )

@@ -16,7 +16,7 @@ each head is a query. It absorbs the up-projection of the keys: its first part i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,15 +55,28 @@ class Generation:
         They wait in FIFOs as deep as there are tasks: attention in one region must not hold up the
         weights, which all regions share.
         """
-        matrices = self._grouped() if self.heads is None else self._latent(self.heads)
         found = []
-        for r, (x, count) in enumerate(zip(hidden, requests, strict=True)):
-            region = _Region(self, matrices, r, count)
-            rows = region.grouped(x) if self.heads is None else region.latent(x, self.heads)
-            tasks = count * self.shape.kv_heads
+        for region, x in self._regions(hidden, requests):
+            rows = region.rows(*region.blocks(x), self.shape.queries_per_kv_head)
+            tasks = region.requests * self.shape.kv_heads
             query, key, value = (one.with_depth(max(tasks, 2)) for one in rows)
             found.append((query, key, value))
         return found
+
+    def blocks(self, hidden: Sequence[Stream], rows: Sequence[int]) -> list[Rows]:
+        """All rows of every region at once, ``[KV heads]`` tiles of queries, keys and values.
+
+        A row of queries has those of the group of its KV head side by side.
+        """
+        return [region.blocks(x) for region, x in self._regions(hidden, rows)]
+
+    def _regions(
+        self, hidden: Sequence[Stream], rows: Sequence[int]
+    ) -> Iterator[tuple[_Region, Stream]]:
+        """Regions and their hidden states; each is built before the next is asked for."""
+        matrices = self._grouped() if self.heads is None else self._latent(self.heads)
+        for r, (x, count) in enumerate(zip(hidden, rows, strict=True)):
+            yield _Region(self, matrices, r, count), x
 
     def _grouped(self) -> dict[str, Stream]:
         """A tile has columns of one head."""
@@ -101,7 +114,7 @@ class _Region:
     ----------
     matrices : tiles of the matrices by name.
     number : of the region.
-    requests : rows of hidden states that it multiplies.
+    requests : rows of hidden states that it multiplies, one of each request of a decode step.
     """
 
     whole: Generation
@@ -109,8 +122,13 @@ class _Region:
     number: int
     requests: int
 
-    def grouped(self, hidden: Stream) -> Rows:
-        """Rows of grouped heads: one column tile for a query, key or value of a head."""
+    def blocks(self, hidden: Stream) -> Rows:
+        """All rows at once, a tile of queries, keys and values for each KV head."""
+        latent = self.whole.heads
+        return self._grouped(hidden) if latent is None else self._latent(hidden, latent)
+
+    def _grouped(self, hidden: Stream) -> Rows:
+        """Of grouped heads: one column tile for a query, key or value of a head."""
         shape = self.whole.shape
         group, width = shape.queries_per_kv_head, shape.head_dim
         columns = self._packed(self._product(hidden, "qkv", "hidden"), width, "head")
@@ -122,18 +140,17 @@ class _Region:
             query = self._rotated(query, turns, "query")
             key = self._rotated(key, turns, "key")
         heads = query.reshape(group, label=self._label("query_heads"))
-        return self._rows(self._pack(heads, "query"), group, width, key, value)
+        return self._pack(heads, "query"), key, value
 
-    def latent(self, hidden: Stream, heads: LatentHeads) -> Rows:
-        """Rows of latent attention."""
+    def _latent(self, hidden: Stream, heads: LatentHeads) -> Rows:
+        """Of latent attention."""
         rank, rope = heads.kv_lora_rank, heads.qk_rope_head_dim
         parts = self._product(hidden, "kv_down", "hidden_kv")
         latent, rotary = self._split(parts, "key", 1, rank, rope)
         turns = self._turns(rope) if self.whole.rotary else None
         value = self._packed(latent, rank, "latent")
         key = self._joined(value, self._packed(rotary, rope, "rotary_key"), turns, "key")
-        query = self._queries(hidden, heads, turns)
-        return self._rows(query, heads.heads, rank + rope, key, value)
+        return self._queries(hidden, heads, turns), key, value
 
     def _queries(
         self, hidden: Stream, heads: LatentHeads, turns: tuple[Stream, Stream] | None
@@ -209,8 +226,9 @@ class _Region:
         """The tiles of the innermost dim packed into one tile."""
         return x.accum(fn.pack_cols, 1, label=self._label(f"pack_{what}"))
 
-    def _rows(self, query: Stream, group: int, width: int, key: Stream, value: Stream) -> Rows:
-        unpack = fn.unpack_rows()
+    def rows(self, query: Stream, key: Stream, value: Stream, group: int) -> Rows:
+        """Single rows ``[tasks]`` of blocks; those of a group of queries are one tile."""
+        unpack, width = fn.unpack_rows(), self.whole.shape.head_dim
         side_by_side = query.flat_map(unpack, label=self._label("query_rows"))
         heads = side_by_side.flat_map(fn.unpack_cols(chunk=width), label=self._label("heads"))
         each = heads.reshape(group, label=self._label("head_rows"))
