@@ -14,6 +14,7 @@ from stepsim.explain.text import explanation_text
 from stepsim.explain.verdict import Verdict, unfinished, verdict_of
 from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
+from stepsim.processes import usable_cpus
 from stepsim.results import ENDED, Diagnosis, StallTree, place_of, stall_tree
 from stepsim.simulation import (
     FifoDepth,
@@ -25,7 +26,6 @@ from stepsim.simulation import (
     prepare,
 )
 from stepsim.sizing import DeadlockFix, fix_of
-from stepsim.threads import usable_cpus
 
 _ONE_BY_ONE: Final = 3
 """Number of groups of operators, and of FIFOs, that are changed one by one."""

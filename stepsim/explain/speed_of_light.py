@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.deferred import deferred
+from stepsim.explain.wait_graph import WITHOUT_LIMIT
 from stepsim.lowering import dispatch_widths, unit_bandwidth
 from stepsim.machine import load_machine
 from stepsim.results import schema
-from stepsim.simulation import MEMORY_TAIL, ImageRun, Limits, Prepared
+from stepsim.simulation import MEMORY_TAIL, ImageRun, Limits, Prepared, lone_access
 
 pa: Any = deferred("pyarrow")
 
@@ -157,8 +158,7 @@ def _bandwidth(prepared: Prepared, base: ImageRun) -> list[Resource]:
 
 
 def _delay(prepared: Prepared) -> int:
-    timing = prepared.timing
-    return max(1, timing.hbm_startup + timing.hbm_latency)
+    return prepared.timing.delay
 
 
 def _accesses(prepared: Prepared, units: Mapping[str, Any], cycles: int) -> list[Resource]:
@@ -171,16 +171,20 @@ def _accesses(prepared: Prepared, units: Mapping[str, Any], cycles: int) -> list
     if prepared.timing.memory_model not in _BUILT_IN:
         return []
     delay, widths = _delay(prepared) + _OVERHEAD, dispatch_widths(prepared.template.first)
+    free = replace(prepared.timing, memory_model=WITHOUT_LIMIT)
     found: dict[str, Resource] = {}
     for unit in ports.tolist():
         accesses, requests = int(units["firings"][unit]), int(units["requests"][unit])
         bundle = widths[unit]
         issuing = -(-requests // accesses // bundle)
-        alone = min(accesses * (delay + issuing), int(units["wait_memory"][unit])) + MEMORY_TAIL
-        if issuing > delay:
+        each = delay + issuing
+        if prepared.timing.outstanding is not None:
+            each = lone_access(free, -(-requests // accesses), bundle)
+        alone = min(accesses * each, int(units["wait_memory"][unit])) + MEMORY_TAIL
+        if issuing > each - issuing:
             kind, used, peak, name = "hbm_port", requests, float(bundle * cycles), "requests"
         else:
-            kind, used, peak, name = "hbm_latency", accesses, cycles / (delay + issuing), "accesses"
+            kind, used, peak, name = "hbm_latency", accesses, cycles / each, "accesses"
         if kind not in found or alone > found[kind].bound:
             found[kind] = Resource(kind, units["name"][unit], used, peak, name, used / peak, alone)
     return list(found.values())

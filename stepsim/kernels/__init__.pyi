@@ -71,6 +71,14 @@ from stepsim.kernels.layout import (
     RunState as RunState,
     Status as Status,
 )
+from stepsim.kernels.memory.bounded import (
+    BOUNDED as BOUNDED,
+    CAN_BE_BOUNDED as CAN_BE_BOUNDED,
+    bounded_table as bounded_table,
+    issuing_cycles as issuing_cycles,
+    turn_of as turn_of,
+    window_of as window_of,
+)
 from stepsim.kernels.memory.declaration import MemoryTable as MemoryTable
 from stepsim.kernels.memory.dispatch import MEMORY_MODELS as MEMORY_MODELS
 from stepsim.kernels.memory.dram_table import (
@@ -87,6 +95,41 @@ from stepsim.kernels.recording.journal import (
 )
 from stepsim.kernels.recording.recorded import Journal as Journal, run_recorded as run_recorded
 from stepsim.kernels.recording.retiming import TimedWaits as TimedWaits, retime as retime
+from stepsim.kernels.serving.creation import (
+    free_order as free_order,
+    new_requests as new_requests,
+    new_service as new_service,
+)
+from stepsim.kernels.serving.expert_draws import (
+    ExpertDraws as ExpertDraws,
+    look_up_experts as look_up_experts,
+    new_draws as new_draws,
+    with_tokens as with_tokens,
+)
+from stepsim.kernels.serving.layout import (
+    LOG_HEAD as LOG_HEAD,
+    NO_TIME as NO_TIME,
+    SERVICE as SERVICE,
+    STEP as STEP,
+    UNLIMITED as UNLIMITED,
+    Pool as Pool,
+    SchedulingPolicy as SchedulingPolicy,
+    Service as Service,
+    ServiceStatus as ServiceStatus,
+    TimeModel as TimeModel,
+)
+from stepsim.kernels.serving.loop import run_service as run_service
+from stepsim.kernels.serving.table import Layer as Layer, table_time as table_time
+from stepsim.kernels.serving.table_words import (
+    MOST_SKEW_BINS as MOST_SKEW_BINS,
+    AttentionTable as AttentionTable,
+    ExpertTable as ExpertTable,
+    LayerTime as LayerTime,
+    Line as Line,
+    SkewTable as SkewTable,
+    Stage as Stage,
+    table_words as table_words,
+)
 from stepsim.kernels.units.merge import EAGER_MERGE as EAGER_MERGE
 from stepsim.kernels.units.routing import REASSEMBLE as REASSEMBLE
 from stepsim.kernels.units.sources import SOURCE as SOURCE

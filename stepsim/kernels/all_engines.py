@@ -10,11 +10,13 @@ from stepsim.kernels.dram.traffic import run_traffic
 from stepsim.kernels.engine import run
 from stepsim.kernels.engines import engine_of, recorded_engine_of
 from stepsim.kernels.hardware.clock import run_hardware
-from stepsim.kernels.memory.dispatch import MEMORY_MODELS
+from stepsim.kernels.memory.dispatch import ALL_MODELS
 from stepsim.kernels.recording.recorded import run_recorded
 from stepsim.kernels.recording.retiming import retime
+from stepsim.kernels.serving.expert_draws import look_up_experts
+from stepsim.kernels.serving.loop import run_service
 
-_OWN: Final = [name for name, model in MEMORY_MODELS.items() if model.addressed]
+_OWN: Final = [name for name, model in ALL_MODELS.items() if model.apart]
 
 ENGINES: Final[Mapping[str, tuple[EntryPoint, ...]]] = {
     "runs": (run,),
@@ -23,6 +25,8 @@ ENGINES: Final[Mapping[str, tuple[EntryPoint, ...]]] = {
     **{f"recorded-{name}": (recorded_engine_of(name),) for name in _OWN},
     "requests": (run_traffic,),
     "hardware": (run_hardware,),
+    "routing": (look_up_experts,),
+    "serving": (run_service,),
 }
 """Runs on common memory models, the same recorded, each memory model with an engine of its own,
-the DRAM alone (``st.dram``), and the hardware level."""
+the DRAM alone (``st.dram``), the hardware level, and routing and scheduling of a service."""

@@ -164,6 +164,6 @@ def _grow(state, ch):
         ch.grow_at = mask + 1
     if is_recording(state):
         if ch.producer == ch.consumer and ch.grow_at == INFINITY:
-            # A unit that feeds itself looks at the journal once for every lap of its ring.
+            # A unit that feeds itself looks at the journal each time it has gone around its ring.
             ch.grow_at = ch.sent + mask + 1
     return True

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import numpy as np
 
+from stepsim.frozen import frozen
 from stepsim.kernels.build.generated import written
 from stepsim.kernels.build.jit import apart
 
 _DECLARED: dict[str, UnitKind] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnitKind:
     """One kind of unit.
 

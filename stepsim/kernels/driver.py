@@ -27,7 +27,7 @@ from stepsim.kernels.layout import (
     State,
     Status,
 )
-from stepsim.kernels.memory.dispatch import MEMORY_MODELS
+from stepsim.kernels.memory.dispatch import ALL_MODELS
 from stepsim.kernels.parking import LAST_ONLY, PACE_WORDS
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def execute(
     if journal is None:
         engine = engine_of(image.memory_model)
     else:
-        if MEMORY_MODELS[image.memory_model].addressed:
+        if ALL_MODELS[image.memory_model].apart:
             journal.engine = recorded_engine_of(image.memory_model)
         engine = journal.engine
 

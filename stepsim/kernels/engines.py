@@ -1,8 +1,9 @@
 """The engine of a memory model: the common one, or one of its own.
 
-A model with addresses is as much code as the rest of the engine. It has an engine of its own, so
-that nobody else waits for its compilation: the same loop around its kernels, compiled when it is
-first needed, once for plain runs and once for runs that are recorded.
+A model with addresses is as much code as the rest of the engine, and that with a bound on the
+requests of a port may cost runs without one nothing. Each has an engine of its own, so that nobody
+else waits for its compilation: the same loop around its kernels, compiled when it is first needed,
+once for plain runs and once for runs that are recorded.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from stepsim.kernels import engine
 from stepsim.kernels.build.entry_point import EntryPoint, cached_entry
 from stepsim.kernels.build.jit import apart
 from stepsim.kernels.layout import RecordedState
-from stepsim.kernels.memory.dispatch import MEMORY_MODELS
+from stepsim.kernels.memory.dispatch import ALL_MODELS
 
 
 def engine_of(model: str) -> EntryPoint:
     """What runs images with a memory model."""
-    if not MEMORY_MODELS[model].addressed:
+    if not ALL_MODELS[model].apart:
         return engine.run  # type: ignore[no-any-return]
     return _own_engine(model)
 
 
 def recorded_engine_of(model: str) -> EntryPoint:
     """What runs images with a memory model and records them."""
-    if not MEMORY_MODELS[model].addressed:
+    if not ALL_MODELS[model].apart:
         from stepsim.kernels.recording.recorded import run_recorded
 
         return run_recorded  # type: ignore[no-any-return]
@@ -58,7 +59,7 @@ def _own_recorded_engine(model: str) -> EntryPoint:
 def _loop(model: str) -> Any:
     """The event loop around the kernels of a model."""
     plain = getattr(engine.run_on, "py_func", engine.run_on)
-    kernels = MEMORY_MODELS[model].kernels
+    kernels = ALL_MODELS[model].kernels
     return apart(_with(plain, f"run_on_{model}", **kernels))
 
 

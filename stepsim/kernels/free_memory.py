@@ -8,7 +8,7 @@ from pathlib import Path
 
 def free_bytes(root: Path = Path("/")) -> float:
     """Bytes that can be had without swapping: of the system, and of each control group of this
-    process that has a limit (version 2). Infinite where the system does not tell.
+    process that has a limit (version 2). Infinite where the system does not say.
 
     Parameters
     ----------

@@ -103,6 +103,8 @@ def load_description(
     where, data, lines = _source(family, machine)
     if overrides:
         data = copy.deepcopy(data)
+        if family.kind is Machine and overrides.get("hbm.model", "dram") != "dram":
+            _leave_out_ports_of_dram(data)
         for key, value in overrides.items():
             _override(family, data, key, value)
             # The value no longer comes from the file, so neither does the line.
@@ -215,6 +217,13 @@ def _override(family: Family[Any], data: Any, key: Any, value: Any) -> None:
         target = target[section]
     if isinstance(target, dict):
         target[leaf] = value
+
+
+def _leave_out_ports_of_dram(data: Any) -> None:
+    """Remove the ports of a description that is to have another memory model than its 'dram'."""
+    hbm = data.get("hbm") if isinstance(data, dict) else None
+    if isinstance(hbm, dict) and hbm.get("model") == "dram":
+        hbm.pop("port", None)
 
 
 def _leave_out_of_other_model(data: Any, overrides: Mapping[str, Any]) -> None:

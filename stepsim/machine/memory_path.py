@@ -1,15 +1,21 @@
 """The path between operators and the DRAM: ports, an arbiter, and the addresses of tensors.
 
-It has an effect only with the memory model ``dram``.
+All but ``outstanding`` has an effect only with the memory model ``dram``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stepsim.machine.section import Section, choice, integer, setting
+from stepsim.machine.section import Section, choice, integer, nullable, setting
 
 _BYTES = integer(1, 1 << 30)
+
+DRAM_OUTSTANDING = 64
+"""Reads of a port of the model 'dram' that may be under way where the machine states no number."""
+
+OF_EVERY_MODEL = ("outstanding",)
+"""The values of ports that have an effect with every memory model."""
 
 
 @dataclass(init=False, unsafe_hash=True)
@@ -22,7 +28,12 @@ class Port(Section):
         "is one access to as many stacks in lock-step as its bytes need",
         default="split",
     )
-    outstanding: int = setting(integer(1, 1 << 12), "outstanding reads of a port", default=64)
+    outstanding: int | None = setting(
+        nullable(integer(1, 1 << 12)),
+        "requests of a port that may be under way, with model 'dram' reads; null: "
+        f"{DRAM_OUTSTANDING} with model 'dram', any number with the others",
+        default=None,
+    )
     read_ahead: int = setting(
         integer(0, 1 << 12),
         "requests that a load without a reference issues ahead of demand",

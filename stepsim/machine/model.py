@@ -18,7 +18,7 @@ from stepsim.machine.costs import Costs as Costs
 from stepsim.machine.device import Device as Device
 from stepsim.machine.dram import Dram as Dram
 from stepsim.machine.energy import Energy as Energy
-from stepsim.machine.memory_path import Addresses, Port
+from stepsim.machine.memory_path import DRAM_OUTSTANDING, OF_EVERY_MODEL, Addresses, Port
 from stepsim.machine.section import (
     Section,
     choice,
@@ -69,7 +69,9 @@ class Hbm(Section):
     )
     startup: int = setting(_CYCLES, "cycles added to the latency of every request")
     dram: Dram | None = optional(Dram, "the DRAM of the model 'dram'")
-    port: Port | None = optional(Port, "ports and the path of requests, for model 'dram'")
+    port: Port | None = optional(
+        Port, "ports and the path of requests; all but 'outstanding' is for model 'dram'"
+    )
     arbiter: str | None = optional(
         choice("rotating", "on-grant", "fair"),
         "which port may request next, for model 'dram': with 'rotating' the turn passes in every "
@@ -77,6 +79,10 @@ class Hbm(Section):
         "'fair' serves the port that has waited longest",
     )
     addresses: Addresses | None = optional(Addresses, "addresses of tensors, for model 'dram'")
+    capacity_bytes: int | None = optional(
+        integer(1, 1 << 50),
+        "off-chip memory, for the weights and the KV cache of a service; programs need not fit",
+    )
 
     @classmethod
     def without_effect(cls, values: Mapping[Any, Any]) -> Mapping[str, str]:
@@ -85,19 +91,20 @@ class Hbm(Section):
         if isinstance(model, str) and model == "dram":
             why = "has no effect with hbm.model 'dram', which takes it from hbm.dram; remove it"
             return dict.fromkeys(_RHYTHM, why)
-        return dict.fromkeys(
-            ("dram", "port", "arbiter", "addresses"),
-            "has an effect only with hbm.model 'dram'; set that model, or remove this",
-        )
+        return dict.fromkeys(("dram", "arbiter", "addresses"), _OF_DRAM)
 
     @classmethod
     def derived(cls, checked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The rhythm that comes closest to an idle DRAM, in its clocks."""
-        dram = checked["dram"]
+        """The rhythm that comes closest to an idle DRAM, in its clocks, and the bound of a port."""
+        dram, port = checked["dram"], checked["port"]
+        bound = None if port is None else port.outstanding
         if dram is None:
-            return {}
+            return {"port": port if bound is not None or _other_than_default(port) else None}
+        if port is not None and bound is None:
+            port = Port(**{**port.to_dict(), "outstanding": DRAM_OUTSTANDING})
         each = dram.accesses_per_clock() / dram.channels
         return {
+            "port": port,
             "channels": dram.channels,
             "latency": dram.read_clocks,
             "interval": ceil(1 / each),
@@ -112,9 +119,43 @@ class Hbm(Section):
             return {**values, "dram": {}}
         return values
 
+    @classmethod
+    def contradictions(
+        cls, given: Mapping[Any, Any], checked: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """Other models have the ports of 'dram', but not its path to them."""
+        if checked["model"] == "dram" or given.get("port") is None:
+            return
+        port = given["port"]
+        named = port if isinstance(port, Mapping) else _other_than_default(port)
+        for name in named:
+            if name not in OF_EVERY_MODEL:
+                yield f"port.{name}", _OF_DRAM
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every value, defaults included, as plain dicts; absent values are left out."""
+        values = super().to_dict()
+        if self.model != "dram" and self.port is not None:
+            values["port"] = {name: getattr(self.port, name) for name in OF_EVERY_MODEL}
+        return values
+
+    @property
+    def outstanding(self) -> int | None:
+        """Requests of a port that may be under way, with model 'dram' reads; None: any number."""
+        stated = None if self.port is None else self.port.outstanding
+        return DRAM_OUTSTANDING if stated is None and self.model == "dram" else stated
+
+
+_OF_DRAM = "has an effect only with hbm.model 'dram'; set that model, or remove this"
 
 _RHYTHM = ("channels", "latency", "interval", "startup")
 """The parameters of a memory of independent channels."""
+
+
+def _other_than_default(port: Port | None) -> list[str]:
+    if port is None:
+        return []
+    return [name for name, value in port.to_dict().items() if value != Port().to_dict()[name]]
 
 
 @dataclass(init=False, unsafe_hash=True)
@@ -301,13 +342,17 @@ class Machine(Section):
             + ("" if self.costs is None else f"; costs {_amount(self.cost() or 0, self.costs)}")
         )
 
+    def _bound(self) -> str:
+        bound = self.hbm.outstanding
+        return "" if bound is None else f", at most {bound} requests of a port under way"
+
     def _memory(self) -> str:
         hbm, dram = self.hbm, self.hbm.dram
         if dram is None:
             return (
                 f"HBM {hbm.channels} channels x {hbm.request_bytes} B / {hbm.interval} cycles = "
                 f"{self.peak_bandwidth:g} B/cycle peak, latency {hbm.latency} + start-up "
-                f"{hbm.startup} cycles, model {hbm.model}"
+                f"{hbm.startup} cycles, model {hbm.model}{self._bound()}"
             )
         ratio = self.dram_clocks_per_cycle
         rate = f"{ratio} clock{'' if ratio == 1 else 's'} per cycle"

@@ -121,7 +121,7 @@ class Section:
 
     @classmethod
     def derived(cls, checked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The values of the names in `without_effect`, derived from the other values."""
+        """Values that follow from the others, among them those of names in `without_effect`."""
         return {}
 
     @classmethod

@@ -22,8 +22,8 @@ def test_one_change_alone_does_not_help_the_pair() -> None:
     machine = pair.before()[1]
     for name, depth in pair.changed.items():
         alone = st.simulate(pair.build(**{name: depth}), machine)
-        assert pair.cycles - alone.cycles <= 30
-    assert pair.cycles - pair.changed_cycles == 2130
+        assert pair.cycles - alone.cycles <= 2
+    assert pair.cycles - pair.changed_cycles == 945
 
 
 @_EACH
@@ -40,3 +40,12 @@ def test_the_first_suggestion_gives_its_gain_to_the_cycle(known: KnownAnswer) ->
     assert first.kind == known.change
     assert first.cycles == st.simulate(*known.after()).cycles
     assert first.gain_cycles == known.cycles - known.changed_cycles
+
+
+@_EACH
+def test_no_change_that_can_be_built_gains_more_than_the_first(known: KnownAnswer) -> None:
+    """But by less than half a percent of the run, where a setting comes before hardware."""
+    found = st.why(*known.before())
+    first = found.suggestions[0]
+    most = max(one.gain for one in found.suggestions)
+    assert first.gain >= most - 0.005

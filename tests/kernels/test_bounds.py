@@ -62,8 +62,8 @@ def kernels_on_watched_arrays() -> Iterator[None]:
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        watching = WatchedEntry(driver.engine_of("published"))
-        patch.setattr(driver, "engine_of", lambda model: watching)
+        engine_of = driver.engine_of
+        patch.setattr(driver, "engine_of", lambda model: WatchedEntry(engine_of(model)))
         patch.setattr(memory_harness, "state_of", memory_state)
         patch.setattr(memory_harness, "_advance", dispatch.advance)
         patch.setattr(memory_harness, "_issue", dispatch.issue)

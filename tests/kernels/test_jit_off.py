@@ -1,4 +1,8 @@
-"""The kernels as plain Python, where an index out of range or an overflow is an error."""
+"""The kernels as plain Python, where an index out of range or an overflow is an error.
+
+With few draws, as plain Python is slow. The compiled kernels take all of them in `make slow`, and
+in `make checked` with every access to an array compared with its length.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
         "test_many_inputs.py::test_plans_are_those_of_a_scan",
         "test_memory.py",
         "test_dram_memory.py::test_routed_tuples_and_buffers_agree",
+        "../serving/test_schedulers.py::test_every_step_is_that_of_the_plain_scheduler",
     ],
 )
 def test_plain_python_gives_the_same(tests: str) -> None:
@@ -28,7 +33,7 @@ def test_plain_python_gives_the_same(tests: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:benchmark", "-p", "no:xdist"]
     done = subprocess.run(
         [*command, "-p", "no:cacheprovider", f"tests/kernels/{tests}"],
-        cwd=ROOT, env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=ROOT, env={**os.environ, "NUMBA_DISABLE_JIT": "1", "STEPSIM_DRAWS": "few"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]

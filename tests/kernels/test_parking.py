@@ -14,7 +14,7 @@ from stepsim.errors import LoweringError
 from stepsim.kernels import Parks, RunState
 from stepsim.kernels.batch.driver import execute_batch
 from stepsim.kernels.driver import execute
-from stepsim.lowering import Network, build_image
+from stepsim.lowering import Network, TimingParams, build_image
 from tests.engine_backend import run_engine, to_result
 from tests.kernels.test_cases import CASES
 from tests.kernels.test_many_inputs import merging, reassembling
@@ -130,6 +130,41 @@ def test_what_a_returned_consumer_freed_does_not_depend_on_host_order() -> None:
         random.Random(number).shuffle(units)
         shuffled = replace(network, units=tuple(units))
         assert_same(interpret(shuffled), expected, names=("shuffled", "interpreter"))
+    assert_same(run_engine(network), expected, names=("engine", "interpreter"))
+
+
+_REREADS: dict[str, tuple[dict[str, Any], list[int], list[int], int]] = {
+    "RepeatStatic": ({"f": 2}, [3, 13, 19], [], 5),
+    "Streamify": ({"rank": 1, "repeat": [2]}, [3, 13, 19], [], 5),
+    "StaticStreamify": ({"rank": 1, "repeat": [2]}, [3, 13, 19], [], 5),
+    "DynStreamify": ({"rank": 1, "rr": 0}, [2, 6, 19], [6, 9, 13, 18, 19, 19, 21, 29, 30], 2),
+}
+"""Parameters, times of the data and of the references, cycles that a copy is held for."""
+
+
+@pytest.mark.parametrize("op", _REREADS)
+def test_the_work_of_a_unit_that_is_stepped_again_is_seen_when_its_next_primitive_ends(
+    op: str,
+) -> None:
+    given, times, references, held = _REREADS[op]
+    b = NetBuilder(TimingParams(model="step-2026") if op == "RepeatStatic" else None, 2)
+    b.channel("copies", 3 if references else 1)
+    level = {"RepeatStatic": 0, "DynStreamify": 2}.get(op, 1)
+    tokens = tile_tokens([1, 1, 2, 0], [level] * len(times))
+    b.unit("source", "At", [], ["data"], tokens=tokens, times=times, tail=0)
+    inputs = ["data"]
+    if op != "RepeatStatic":
+        b.unit("buffer", "Bufferize", ["data"], ["buffers"], rank=1)
+        inputs = ["buffers"]
+    if references:
+        tokens = tile_tokens([1, 1, 2, 0], [0, 0, 1] * len(times))
+        b.unit("reference", "At", [], ["reference"], tokens=tokens, times=references, tail=0)
+        inputs.append("reference")
+    b.unit("copy", op, inputs, ["copies"], **given)
+    b.unit("sink", "Hold", ["copies"], [], n=held)
+    network = b.network()
+    expected = interpret(network)
+    assert expected.status == "ok"
     assert_same(run_engine(network), expected, names=("engine", "interpreter"))
 
 

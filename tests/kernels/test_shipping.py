@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import pytest
 
-from stepsim.errors import LoweringError
+from stepsim.errors import ArgError, LoweringError
 from stepsim.kernels.build import compiling, shipping
 from stepsim.kernels.build.entry_point import cached_entry
 from stepsim.kernels.build.processors import LEVELS, settings_of
@@ -40,8 +40,9 @@ def test_processes_are_told_of_their_level_alone(
     real, told = subprocess.run, []
 
     def asked(command: list[str], **how: Any) -> Any:
-        *_, module, folder, level = command
+        *_, module, folder, engines, level = command
         assert (module, folder) == ("stepsim.kernels.build.shipping", str(tmp_path / "out"))
+        assert engines == "runs,requests"
         done = real([sys.executable, "-c", TOLD], capture_output=True, text=True, **how)
         told.append((level, done.stdout))
         return done
@@ -54,8 +55,13 @@ def test_processes_are_told_of_their_level_alone(
     done = real([sys.executable, "-c", TOLD], env=here, capture_output=True, text=True, check=True)
     for name in ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"):
         assert name in done.stdout
-    shipping.ship(Path("out"))
+    shipping.ship(Path("out"), ["runs", "requests"])
     assert told == [(level, f"{settings_of(level)}\n") for level in LEVELS]
+
+
+def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArgError, match="there is no engine 'run' for a wheel; engines are runs, "):
+        shipping.ship(tmp_path, ["run"])
 
 
 def test_other_settings_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,3 +205,39 @@ def test_requests_and_bytes_of_accesses(tile: list[int], bpe: float, request_byt
         count = accesses.get(spec.name, 0)
         assert unit["requests"] == count * requests, spec.name
         assert unit["traffic"] == count * -(-rows * cols * bpe // 1), spec.name
+
+
+def test_a_bucket_goes_on_where_its_output_was_full() -> None:
+    """The selector of a bucket is sent once, however often the items behind it have to wait."""
+    b = NetBuilder(capacity=1)
+    b.unit("data", "Gen", [], ["x"], tokens=tile_tokens([1, 16, 2, 0], [0, 0, 0, 1]))
+    sets = [[0], [0, 1], [0], [1]]
+    tokens = [{**selector(chosen, 2), "level": i // 3} for i, chosen in enumerate(sets)]
+    b.unit("choice", "Gen", [], ["s"], tokens=tokens)
+    b.unit("shuffle", "Shuffle", ["x", "s"], ["y", "m"], rank=1, width=2, wb=False)
+    b.unit("sink", "Hold", ["y"], [], n=30)
+    b.unit("marks", "Consumer", ["m"], [])
+    network = b.network()
+    agrees(network)
+    assert [len(interpret(network).tokens[name]) for name in "my"] == [2, 5]
+
+
+@pytest.mark.parametrize("bw", [1, 1024])
+def test_flops_of_equal_elements_add_up(bw: int) -> None:
+    b = NetBuilder()
+    b.unit("source", "Gen", [], ["x"], tokens=tile_tokens([16, 64, 2, 0], [0, 0, 0, 0, 1]))
+    b.unit("sum", "Accum", ["x"], ["y"], fn="Add", init=[16, 64], bw=bw, wb=False, **REDUCED)
+    b.unit("sink", "Consumer", ["y"], [])
+    assert agrees(b.network()).units[1]["flops"] == 5 * 16 * 64
+
+
+def test_places_that_grow_load_what_they_hold() -> None:
+    """A place is loaded as it was before the firing, and stored as it is then."""
+    b = NetBuilder()
+    b.unit("source", "Gen", [], ["x"], tokens=tile_tokens([1, 64, 2, 1], [0, 0, 0, 1]))
+    b.unit(
+        "rows", "AccumBuffer", ["x"], ["y"], fn="RetileRow", init=[0, 64], bw=64, wb=False,
+        dims=[1], **REDUCED,
+    )  # fmt: skip
+    b.unit("sink", "Consumer", ["y"], [])
+    agrees(b.network())

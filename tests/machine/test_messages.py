@@ -182,8 +182,8 @@ def test_all_problems_are_listed_in_file_order(tmp_path: Path) -> None:
         "  hbm.channels: missing; expected an integer from 1 to 65536 "
         "(number of independent channels)",
         "  line 4, hbm.chanels: unknown key 'chanels'; did you mean 'channels'? "
-        "Known here: addresses, arbiter, channels, dram, interval, latency, model, port, "
-        "request_bytes, startup",
+        "Known here: addresses, arbiter, capacity_bytes, channels, dram, interval, latency, model, "
+        "port, request_bytes, startup",
         "  line 7, hbm.startup: expected an integer from 0 to 1048576 "
         "(cycles added to the latency of every request), found the text 'x'",
     ]

@@ -4,8 +4,11 @@ The arbiter is the literal loop: take at most one response per channel and forwa
 one bundle per port and send its requests to channels. The published model scatters the requests of
 a cycle by triangular steps from where the last cycle ended; the interleaved model sends request
 ``i`` of a port, counted over the whole run, to channel ``first + i``, where ``first`` is the number
-of channels times the fraction of ``port * 0.618...``, rounded down. Cycles may be left out only
-while no request is pending.
+of channels times the fraction of ``port * 0.618...``, rounded down; the uncontended model has a
+channel for every request. Cycles may be left out only while no request is pending.
+
+With a bound of the requests under way, a port passes on what it may issue in a cycle as long as
+there are fewer than that from its oldest one without a response on, those included that came back.
 """
 
 from __future__ import annotations
@@ -35,6 +38,28 @@ class Port:
     responses: deque[int] = field(default_factory=deque)  # stamps
     outstanding: int = 0
     sent: int = 0  # requests that the node has passed on to channels
+    most: int = 0  # requests that the operator issues per cycle
+    answered: deque[bool] = field(default_factory=deque)  # from the oldest one without a response
+
+    def may_issue(self, t: int, bound: int | None) -> int:
+        """How many requests are passed on in cycle ``t``; they are taken out of the bundles."""
+        if bound is None:
+            return self.bundles.popleft()[1] if self.bundles and self.bundles[0][0] <= t else 0
+        room = min(self.most, bound - len(self.answered))
+        count = 0
+        while count < room and self.bundles and self.bundles[0][0] <= t:
+            stamp, size = self.bundles.popleft()
+            taken = min(size, room - count)
+            if taken < size:
+                self.bundles.appendleft((stamp, size - taken))
+            count += taken
+        return count
+
+    def answer(self, number: int) -> None:
+        """Request ``number`` of all came back."""
+        self.answered[number - (self.sent - len(self.answered))] = True
+        while self.answered and self.answered[0]:
+            self.answered.popleft()
 
 
 @dataclass
@@ -42,12 +67,15 @@ class _MemoryChannel:
     """A unit of its own: TAKE a request, respond after startup + latency, stay busy an interval."""
 
     clk: int = 0
-    responses: deque[tuple[int, Port]] = field(default_factory=deque)  # (stamp, requester)
+    responses: deque[tuple[int, Port, int]] = field(default_factory=deque)
+    """(stamp, requester, number of the request of it)"""
 
     def serve(self, stamp: int, requester: Port, timing: TimingParams) -> None:
         self.clk = max(self.clk, stamp)
         response = self.clk + timing.hbm_startup + timing.hbm_latency
-        self.responses.append((max(response, self.clk + 1), requester))
+        self.responses.append((max(response, self.clk + 1), requester, requester.sent))
+        requester.sent += 1
+        requester.answered.append(False)
         self.clk += timing.hbm_interval
 
 
@@ -76,23 +104,27 @@ class MemoryNode:
         return any(port.outstanding > 0 for port in self.readers + self.writers)
 
     def cycle(self) -> None:
-        """One iteration: responses, then requests, then the clock."""
-        t, n = self.clk, len(self.channels)
-        responded = []
-        for channel in self.channels:
-            if channel.responses and channel.responses[0][0] <= t:
-                responded.append(channel.responses.popleft()[1])
-        for port in responded:
-            port.responses.append(t + 1)
-            port.outstanding -= 1
+        """One iteration: requests and responses, then the clock."""
+        t, model = self.clk, self.timing.memory_model
         requests: list[tuple[int, Port]] = []
         for number, port in enumerate(self.readers + self.writers):
-            if port.bundles and port.bundles[0][0] <= t:
-                requests += [(number, port)] * port.bundles.popleft()[1]
-        interleaved = self.timing.memory_model == "interleaved"
-        chosen = (self._interleaved if interleaved else self._published)(requests)
-        for channel, (_, port) in zip(chosen, requests, strict=True):
-            self.channels[channel % n].serve(t + 1, port, self.timing)
+            # Places that are given back in this cycle are taken in the next one.
+            requests += [(number, port)] * port.may_issue(t, self.timing.outstanding)
+        for channel in self.channels:
+            if channel.responses and channel.responses[0][0] <= t:
+                _, port, number = channel.responses.popleft()
+                port.responses.append(t + 1)
+                port.outstanding -= 1
+                port.answer(number)
+        if model == "uncontended":
+            self.channels = [channel for channel in self.channels if channel.responses]
+            self.channels += [_MemoryChannel() for _ in requests]
+            chosen: Iterator[int] = iter(range(-len(requests), 0))
+        else:
+            chosen = (self._interleaved if model == "interleaved" else self._published)(requests)
+        n = len(self.channels)
+        for place, (_, port) in zip(chosen, requests, strict=True):
+            self.channels[place % n].serve(t + 1, port, self.timing)
         self.clk += 1
 
     def _published(self, requests: list[tuple[int, Port]]) -> Iterator[int]:
@@ -104,8 +136,7 @@ class MemoryNode:
     def _interleaved(self, requests: list[tuple[int, Port]]) -> Iterator[int]:
         for number, port in requests:
             first = number * _GOLDEN % 2**32 * len(self.channels) // 2**32
-            yield first + port.sent
-            port.sent += 1
+            yield first + port.sent  # which the channel counts
 
 
 def request_count(rows: int, cols: int, bpe: float, request_bytes: int) -> int:
@@ -127,6 +158,7 @@ def access(u: Unit, n: int, named: int = 0) -> Steps:
     for j in range(ceil_div(n, par)):
         port.bundles.append((max(start + j, start + 1), min(par, n - j * par)))
     port.outstanding += n
+    port.most = par
     yield lambda: len(port.responses) == n
     for stamp in port.responses:
         u.clk = max(u.clk, stamp)

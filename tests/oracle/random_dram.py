@@ -103,8 +103,9 @@ def with_dram(draw: st.DrawFn, networks: st.SearchStrategy[Network]) -> Network:
     network = draw(networks)
     dram = draw(drams(draw(st.sampled_from([16, 64, 512]))))
     timing = replace(
-        network.timing, memory_model="dram", request_bytes=dram.front.request_bytes, dram=dram
-    )
+        network.timing, memory_model="dram", request_bytes=dram.front.request_bytes, dram=dram,
+        outstanding=None,  # the DRAM has bounds of its own
+    )  # fmt: skip
     ports = [unit for unit in network.units if unit.op in READERS | WRITERS]
     accesses = {unit.name: draw(_accesses(unit, i)) for i, unit in enumerate(ports)}
     return replace(network, timing=timing, accesses=accesses)

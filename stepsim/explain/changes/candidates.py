@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stepsim.explain.queues import DeeperQueues, deeper_queues
 from stepsim.graph import PAR_DISPATCH, Compute, Routing
 from stepsim.lowering import compute_bandwidths, dispatch_widths
-from stepsim.machine import MOST_CHANNELS, Machine, Port, load_machine
+from stepsim.machine import MOST_CHANNELS, Hbm, Machine, Port, load_machine
 from stepsim.results import flows_text, place_of
 from stepsim.simulation import ImageRun, Limits, Prepared, Variant
 
@@ -31,7 +31,7 @@ _MOST_GRANTS: Final = 1 << 10
 """Most requests per cycle of the path to a DRAM."""
 
 _MOST_OUTSTANDING: Final = 1 << 12
-"""Most outstanding reads of a port of a DRAM."""
+"""Most outstanding requests of a port."""
 
 _MOST_LANES: Final = 3
 """Most operators that a text names; more are only counted."""
@@ -114,7 +114,7 @@ def relaxations(
         *_compute(prepared, done, most),
         *_queues(prepared, done, most),
         *_enough(prepared, deeper_queues(prepared, bindings, done, limits=limits, ran=ran)),
-        *_balance(prepared, bindings),
+        *_balance(prepared),
     ]
 
 
@@ -148,6 +148,7 @@ def _memory(machine: Machine, done: ImageRun) -> Iterator[Change]:
         yield _of_machine("half the HBM latency", "hbm_latency", half)
         at_once = {"hbm.latency": 0, "hbm.startup": 0}
         yield _of_machine("no HBM latency", "hbm_latency", at_once, buildable=False)
+    yield from _twice_outstanding(hbm, "requests")
 
 
 def _dram(machine: Machine) -> Iterator[Change]:
@@ -161,14 +162,19 @@ def _dram(machine: Machine) -> Iterator[Change]:
     if port.requests_per_cycle * _FACTOR <= _MOST_GRANTS:
         wider = {"hbm.port.requests_per_cycle": port.requests_per_cycle * _FACTOR}
         yield _of_machine("twice the requests per cycle", "hbm_bandwidth", wider)
-    if port.outstanding * _FACTOR <= _MOST_OUTSTANDING:
-        more = {"hbm.port.outstanding": port.outstanding * _FACTOR}
-        yield _of_machine("twice the outstanding reads of a port", "hbm_latency", more)
+    yield from _twice_outstanding(machine.hbm, "reads")
     further = {"hbm.port.read_ahead": min(4096, max(_READ_AHEAD, port.read_ahead * _FACTOR))}
     yield _of_machine("loads that read further ahead", "hbm_latency", further)
     at_once = {"hbm.port.request_latency": 1, "hbm.port.response_latency": 0}
     if port.request_latency + port.response_latency > 1:
         yield _of_machine("no latency to the DRAM", "hbm_latency", at_once, buildable=False)
+
+
+def _twice_outstanding(hbm: Hbm, what: str) -> Iterator[Change]:
+    """Nothing where any number may be under way."""
+    if hbm.outstanding is not None and hbm.outstanding * _FACTOR <= _MOST_OUTSTANDING:
+        more = {"hbm.port.outstanding": hbm.outstanding * _FACTOR}
+        yield _of_machine(f"twice the outstanding {what} of a port", "hbm_latency", more)
 
 
 def _ports(done: ImageRun) -> list[Change]:
@@ -320,7 +326,7 @@ def _enough(prepared: Prepared, queues: DeeperQueues | None) -> list[Change]:
     ]  # fmt: skip
 
 
-def _balance(prepared: Prepared, bindings: Mapping[Any, Any] | None) -> list[Change]:
+def _balance(prepared: Prepared) -> list[Change]:
     """Equally many rows for every expert, with the given tokens and experts per token."""
     tables = [table for table in prepared.program.routings if table.experts > 1]
     if not tables:

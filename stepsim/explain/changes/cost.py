@@ -23,9 +23,6 @@ _COUNTS: Final = 0.01
 _ALIKE: Final = 0.005
 """Largest difference, as a fraction of a run, between two equally good changes."""
 
-_OF_SETTINGS: Final = 2
-"""How many times the gain of a change counts that adds no hardware."""
-
 WASTE: Final = ("fifo_depth", "balance")
 """Kinds that add no hardware except FIFO slots."""
 
@@ -93,14 +90,14 @@ class Size(NamedTuple):
 
     Attributes
     ----------
+    hardware : whether it adds some, rather than settings of the program alone.
     parts : number of changes in it.
-    hardware : whether it adds some.
     targets : number of operators or FIFOs that it changes.
     amount : sum of their requests per cycle and depths.
     """
 
-    parts: int
     hardware: bool
+    parts: int
     targets: int
     amount: int
 
@@ -109,8 +106,8 @@ def size_of(change: Change) -> Size:
     """How much a change changes."""
     tokens = (depth or 0 for depth in change.fifo_depths.values())
     return Size(
-        max(1, len(change.parts)),
         bool(change.overrides or change.compute or change.machine),
+        max(1, len(change.parts)),
         len(change.targets),
         sum(change.par_dispatch.values()) + sum(tokens),
     )
@@ -119,20 +116,17 @@ def size_of(change: Change) -> Size:
 def ranks_of(rows: Sequence[Mapping[str, Any]], sizes: Sequence[Size]) -> list[int]:
     """Ranks from 1: buildable changes, then bounds; changes that help before the others.
 
-    Without prices, the largest gain comes first, where the gain of what adds no hardware (FIFO
-    depths, requests per cycle, a balanced routing) counts twice; among equally good changes, the
-    one that changes least. With prices, those that have one come by gain per cost, behind changes
-    without one that add no hardware and gain more than all of them.
+    Without prices, the largest gain comes first. Among gains that differ by half a percent of the
+    run at most, what adds no hardware (FIFO depths, requests per cycle, a balanced routing) comes
+    first, then the change that changes least. With prices, those that have one come by gain per
+    cost, behind changes without one that add no hardware and gain more than all of them.
 
     Parameters
     ----------
     rows : rows of the table of a what-if.
     sizes : how much each of them changes.
     """
-    gains = [
-        (row["gain"] or 0.0) * (1 if size.hardware else _OF_SETTINGS)
-        for row, size in zip(rows, sizes, strict=True)
-    ]
+    gains = [row["gain"] or 0.0 for row in rows]
     most = max(
         (row["gain"] for row in rows if row["buildable"] and row["gain_per_cost"] is not None),
         default=math.inf,

@@ -68,6 +68,8 @@ def predicted_cycles(
         return None
     if before.dram is not None:
         return None  # the time of an access depends on all others, through rows and queues
+    if before.outstanding is not None or after.outstanding is not None:
+        return None  # when a request is issued depends on the responses of earlier ones
     wider = after.onchip_bytes_per_cycle / before.onchip_bytes_per_cycle
     working = {
         name: work.after(change.compute.get(name, 1.0), wider) for name, work in works.items()

@@ -25,6 +25,7 @@ from stepsim.explain.wait_graph import WaitGraph
 from stepsim.graph import Program, check_bindings
 from stepsim.lowering import timing_of
 from stepsim.machine import Machine
+from stepsim.processes import thread_count
 from stepsim.results import ENDED, field, schema
 from stepsim.simulation import (
     FifoDepth,
@@ -40,7 +41,6 @@ from stepsim.simulation import (
     run_all,
     variant_runs,
 )
-from stepsim.threads import thread_count
 
 pa: Any = deferred("pyarrow")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.frozen import frozen
 from stepsim.kernels.batch.layout import BATCH, TOTALS, UNIT_TOTALS, Batch
 from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.driver import (
@@ -28,7 +28,7 @@ from stepsim.kernels.engines import engine_of
 from stepsim.kernels.layout import CHANNEL, GLOBAL, INFINITY, RunState
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchTotals:
     """What the runs of a batch amount to.
 

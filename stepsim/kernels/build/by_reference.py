@@ -10,6 +10,6 @@ def by_reference(state: Any) -> Any:
 
     The pointer leads to a local variable of that function, which writes it first: what is inlined
     there must not load through it, because the loads claim that nothing was ever written.
-    :mod:`stepsim.kernels.build.reference_type` tells the compiler.
+    :mod:`stepsim.kernels.build.reference_type` declares it to the compiler.
     """
     return state

@@ -44,8 +44,8 @@ def built_stamp(level: str) -> str:
 
 
 def _with_compiler(digest: str) -> str:
-    told = (digest, compiler_versions(), compiler_settings())
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+    parts = (digest, compiler_versions(), compiler_settings())
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def _digest_of_sources(folder: Path) -> str:
@@ -75,8 +75,8 @@ def _plugin_sources() -> Iterator[tuple[str, Path]]:
 def imported_digest() -> str:
     """The digest of the kernel sources that this process has imported.
 
-    It is told first when the engine is imported. By the first run the files may be others, as
-    after an edit or an installation, and the functions are still those of the old ones.
+    It is computed when the engine is imported. By the first run the files may have changed, as
+    after an edit or an installation, and the functions are still those of the old files.
     """
     return _digest_of_sources(_HERE)
 

@@ -23,11 +23,11 @@ import stat
 import struct
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from stepsim.atomic import replacing
+from stepsim.frozen import frozen
 
 SUFFIX: Final = ".kernel"
 """What the names of the files end with."""
@@ -51,7 +51,7 @@ Form = Literal["shared", "object", "unlinked"]
 """A shared object; a relocatable one that is to stay so; one that could not be linked so far."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Code:
     """Machine code as it is stored."""
 

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from stepsim.compilation import compiling
+from stepsim.deferred import deferred
 from stepsim.errors import LoweringError
+from stepsim.frozen import frozen
 from stepsim.kernels.build.cache_key import (
     BUILT,
     built_stamp,
@@ -36,10 +37,13 @@ from stepsim.kernels.build.loading import in_best_form, loaded
 from stepsim.kernels.build.processors import levels_that_run, processor, settings_of
 from stepsim.kernels.build.settings import compiler_settings, is_jit_disabled
 
-_log = logging.getLogger("stepsim")
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = deferred("logging")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """Where the code of an entry point is from.
 
@@ -57,7 +61,7 @@ class Origin:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where there may be code of an entry point: in which files, by which key, for what level."""
 
@@ -149,16 +153,16 @@ class EntryPoint:
         return [*places, Place("cached", files, (self._described, processor()))]
 
     def build(self, folder: Path, level: str) -> Path:
-        """Compile for a wheel, in a process whose compiler was told the level of processors.
+        """Compile for a wheel, in a process whose compiler has the settings of the level.
 
         Raises:
-            LoweringError: it was told something else, or the code refers to this process.
+            LoweringError: it has other settings, or the code refers to this process.
         """
-        told, expected = compiler_settings(), settings_of(level)
-        if told != expected:
+        found, expected = compiler_settings(), settings_of(level)
+        if found != expected:
             raise LoweringError(
-                f"the compiler's settings are {dict(told)}; expected {dict(expected)} for {level}: "
-                "unset the NUMBA_ variables and remove .numba_config.yaml"
+                f"the compiler's settings are {dict(found)}; expected {dict(expected)} for "
+                f"{level}: unset the NUMBA_ variables and remove .numba_config.yaml"
             )
         from stepsim.kernels.build.compiling import compiled
 
@@ -186,7 +190,7 @@ class EntryPoint:
                 self._code = loaded(code)
                 return Origin(place.how, place.files.path(place.key), place.level)
             except Exception as error:
-                _log.warning(
+                logging.getLogger("stepsim").warning(
                     "compiled engine in %s cannot be used: %s; %s",
                     place.files.folder, _reason(error),
                     "compiling it anew" if place.how == "cached" else "looking for another",
@@ -196,7 +200,7 @@ class EntryPoint:
     def _compiled(self) -> Origin:
         from stepsim.kernels.build.compiling import compiled
 
-        _log.info("compiling the %s; later processes load it", self.what)
+        logging.getLogger("stepsim").info("compiling the %s; later processes load it", self.what)
         with compiling(self.what):
             made = compiled(self.py_func, self._layouts)
         code = in_best_form(made.binary) if made.is_portable else Code("object", made.binary)
@@ -210,9 +214,11 @@ class EntryPoint:
             self._code = loaded(code)
         path = None
         if not made.is_portable:
-            _log.warning("the compiled engine refers to this process: it is not stored")
+            logging.getLogger("stepsim").warning(
+                "the compiled engine refers to this process: it is not stored"
+            )
         elif not is_unchanged():
-            _log.warning(
+            logging.getLogger("stepsim").warning(
                 "the sources of the kernels were changed since this process imported them: the "
                 "compiled engine is that of the old ones and is not stored"
             )
@@ -226,7 +232,7 @@ class EntryPoint:
         try:
             return place.files.save(place.key, code)
         except (OSError, MemoryError) as error:
-            _log.warning(
+            logging.getLogger("stepsim").warning(
                 "cannot store the compiled engine in %s: %s; every start compiles it until that "
                 "folder can be written or STEPSIM_CACHE_DIR names another",
                 place.files.folder, _reason(error),
@@ -258,14 +264,14 @@ _NEEDED = 0x1 | 0x100 | 0x400
 _HEAD = object.__basicsize__
 _pointer = ctypes.c_void_p.from_address
 """Of an array object the address of its first element comes first, which numpy's C interface
-promises; attributes that tell it take ten times longer."""
+promises; reading it by an attribute takes ten times longer."""
 
 
 def _refusal(name: str, dtype: np.dtype[Any], found: str) -> LoweringError:
-    told = dtype if dtype.names is None else f"{dtype.itemsize}-byte records"
+    kind = dtype if dtype.names is None else f"{dtype.itemsize}-byte records"
     return LoweringError(
         f"array '{name}' of the engine's state: expected a contiguous, aligned and writeable array "
-        f"of one dim of {told}, found {found}; make it as stepsim.kernels.driver does"
+        f"of one dim of {kind}, found {found}; make it as stepsim.kernels.driver does"
     )
 
 

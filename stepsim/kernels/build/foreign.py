@@ -15,7 +15,7 @@ from stepsim.plugins import Plugin, sources, usable
 _PLACE = re.compile(r'File "([^"\n]+)", line (\d+)')
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _FRAMES = ("Failed in ", "During:", "- During:", "File ", "<source")
-"""Begin the lines in which numba tells what it was doing."""
+"""Beginnings of lines in which numba describes what it was doing."""
 _SHOWN = 300
 
 
@@ -26,9 +26,9 @@ def plugin_refusal(error: Exception) -> UserCodeError | None:
     """
     text = _COLOR.sub("", str(error))
     lines = [line.strip() for line in text.splitlines()]
-    told = [line for line in lines if line and not line.startswith(_FRAMES)] or [text]
+    said = [line for line in lines if line and not line.startswith(_FRAMES)] or [text]
     # What was called follows in a line of its own.
-    reason = " ".join(told[: 2 if told[0].endswith(":") else 1])[:_SHOWN]
+    reason = " ".join(said[: 2 if said[0].endswith(":") else 1])[:_SHOWN]
     plugins = [plugin for group in COMPILED_GROUPS for plugin in usable(group)]
     for name, number in _PLACE.findall(text):
         path, line = Path(name).resolve(), int(number)

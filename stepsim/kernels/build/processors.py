@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 _CPUINFO = Path("/proc/cpuinfo")
-_TELLING = (
+_DISTINGUISHING = (
     "vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU architecture",
     "CPU variant", "CPU part", "Features",
 )  # fmt: skip
@@ -47,10 +47,10 @@ def settings_of(level: str) -> tuple[tuple[str, str], ...]:
 
 @cache
 def processor() -> tuple[str, ...]:
-    """What tells processors apart for which different code is made."""
-    told = _cpuinfo()
-    if told:
-        return (sys.platform, _MACHINE, *(f"{name}: {text}" for name, text in told.items()))
+    """What distinguishes processors for which different code is made."""
+    known = _cpuinfo()
+    if known:
+        return (sys.platform, _MACHINE, *(f"{name}: {text}" for name, text in known.items()))
     from llvmlite import binding as llvm
 
     features = llvm.get_host_cpu_features().flatten()
@@ -65,9 +65,9 @@ def levels_that_run() -> list[str]:
 
 def _flags() -> frozenset[str]:
     """Flags of the processor by the names of Linux."""
-    told = _cpuinfo()
-    if told:
-        return frozenset(told.get("flags", "").split())
+    known = _cpuinfo()
+    if known:
+        return frozenset(known.get("flags", "").split())
     from llvmlite import binding as llvm
 
     found = {name for name, there in llvm.get_host_cpu_features().items() if there}
@@ -75,15 +75,15 @@ def _flags() -> frozenset[str]:
 
 
 def _cpuinfo() -> dict[str, str]:
-    """What Linux tells of the first processor; nothing elsewhere."""
+    """The fields that Linux lists for the first processor; no fields on other systems."""
     if sys.platform != "linux" or not _CPUINFO.exists():
         return {}
-    told: dict[str, str] = {}
+    known: dict[str, str] = {}
     with _CPUINFO.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:  # those of the other processors are made only when they are read
             name, _, text = (part.strip() for part in line.partition(":"))
-            if not name and told:
+            if not name and known:
                 break
-            if name in _TELLING:
-                told[name] = text
-    return told
+            if name in _DISTINGUISHING:
+                known[name] = text
+    return known

@@ -1,4 +1,4 @@
-"""Versions and settings of the compiler, told without importing it.
+"""Versions and settings of the compiler, found without importing it.
 
 Importing numba takes longer than loading the compiled engine, and a run needs nothing of it.
 """
@@ -44,7 +44,7 @@ def is_jit_disabled() -> bool:
 
 
 def _is_configured(*variables: str) -> bool:
-    """Whether numba must be asked, as it may have been told something."""
+    """Whether numba must be asked, as the user may have configured it."""
     return (
         "numba" in sys.modules
         or any(variable in os.environ for variable in variables)

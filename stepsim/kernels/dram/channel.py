@@ -28,7 +28,7 @@ take what has returned::
   never go back. After a send ask anew.
 * After a tick that issued a command, ``issued_tag(words, channel)`` is the request's tag;
   ``words[channel_at(words, channel) + ISSUED_BANK]`` and ISSUED_ROW, ISSUED_ACCEPTED (cycle),
-  ISSUED_IS_WRITE tell the rest. ``commands(words, channel, kind)`` counts them from the start.
+  ISSUED_IS_WRITE hold the rest. ``commands(words, channel, kind)`` counts them from the start.
 * All clocks have to be below 2**61, and tags and addresses are 64-bit numbers.
 
 Kernels, to be called from kernels; Python calls them as functions. ``words`` may also be a column
@@ -52,8 +52,8 @@ from stepsim.kernels.dram.commands import (
     WR,
     access,
     activate,
+    note_issued,
     precharge,
-    tell,
     will_return,
 )
 from stepsim.kernels.dram.places import channel_at, group_of, pseudo_of
@@ -279,7 +279,7 @@ def _issue_activated(words, at, clock):
             words[entry + k] = words[entry + ACTIVATED_WORDS + k]
         entry += ACTIVATED_WORDS
     row = words[at + words[BANK_AT] + bank * BANK_WORDS + OPEN_ROW]
-    tell(words, at, command, bank, row, accepted, write, tag)
+    note_issued(words, at, command, bank, row, accepted, write, tag)
     return command
 
 
@@ -312,7 +312,7 @@ def _issue_candidate(words, at, clock):
             return NOTHING
         command = PRE
         precharge(words, at, clock, bank)
-    tell(words, at, command, bank, row, accepted, queue, tag)
+    note_issued(words, at, command, bank, row, accepted, queue, tag)
     return command
 
 

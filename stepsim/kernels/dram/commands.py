@@ -144,7 +144,7 @@ def access(words, at, clock, bank, write, tag):
 
 
 @inlined
-def tell(words, at, command, bank, row, accepted, write, tag):
+def note_issued(words, at, command, bank, row, accepted, write, tag):
     # What was issued; the rest has to be found anew.
     words[at + COUNTS + command] += 1
     words[at + ISSUED_TAG] = tag

@@ -9,7 +9,7 @@ closes all banks, and none is activated for ``refresh_cycles``.
 from __future__ import annotations
 
 from stepsim.kernels.build.jit import cold
-from stepsim.kernels.dram.commands import NOTHING, REF, precharge, tell
+from stepsim.kernels.dram.commands import NOTHING, REF, note_issued, precharge
 from stepsim.kernels.dram.table import (
     ACTIVATED,
     BANK_AT,
@@ -56,7 +56,7 @@ def refresh(words, at, clock):
             words[bank + BANK_NEXT_ACT] = max(
                 words[bank + BANK_NEXT_ACT], begin + words[REFRESH_CYCLES]
             )
-        tell(words, at, REF, -1, -1, -1, -1, -1)
+        note_issued(words, at, REF, -1, -1, -1, -1, -1)
         words[at + DUE_REFRESH] += words[REFRESH_INTERVAL]
         if begin == clock:
             return REF

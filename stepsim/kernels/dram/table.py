@@ -11,11 +11,13 @@ and one for those of them whose row is open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stepsim.frozen import frozen
 
 MAPPERS: Final = ("RoBaRaCoCh", "ChRaBaRoCo", "MOP4CLXOR")
 """Address mappers by their number."""
@@ -142,7 +144,7 @@ MOST_ENTRIES: Final = SLOTS - 2
 LONG_AGO: Final = -(1 << 40)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DramSpec:
     """A DRAM in whole numbers; sizes are powers of two, times are cycles of its clock.
 

@@ -41,7 +41,7 @@ def step_buffer(un, state):
     if state.globals[0].cycle < un.start:
         return Acted.NOTHING  # its alarm rings
     data, wanted = state.lists[un.in0], state.lists[un.in0 + 1]
-    told, played = state.lists[un.out0], state.lists[un.out0 + 1]
+    sent, played = state.lists[un.out0], state.lists[un.out0 + 1]
     free = un.table
     firsts = free + un.block
     stops = firsts + un.entry
@@ -86,7 +86,7 @@ def step_buffer(un, state):
 
     if releasing < 0 and (current >= 0 or spare >= 0) and has(state, data):
         stop = head(state, data)
-        if stop < un.rank or room(state, told):
+        if stop < un.rank or room(state, sent):
             take(state, data)
             if current < 0:
                 frame = spare * un.length
@@ -104,7 +104,7 @@ def step_buffer(un, state):
             state.words[successors + frame] = -1
             un.before = frame
             if stop >= un.rank:
-                put(state, told, reference(un.group, 1, stop - un.rank))
+                put(state, sent, reference(un.group, 1, stop - un.rank))
                 un.group = un.group + 1 if un.group + 1 < un.entry else 0
                 un.before = -1
             acted = Acted.WORKED

@@ -114,6 +114,19 @@ def begin(state, p, t):
 
 
 @inlined
+def activate(state, p):
+    """Enter port ``p`` into a list of active ports in poll order: by number, which reads have
+    first."""
+    shared = state.globals[0]
+    i = shared.memory_active
+    while i > 0 and state.active[i - 1] > p:
+        state.active[i] = state.active[i - 1]
+        i -= 1
+    state.active[i] = p
+    shared.memory_active += 1
+
+
+@inlined
 def go_on(state, p):
     """Port ``p`` has issued its full bundles; the last one follows."""
     port = state.ports[p]

@@ -16,16 +16,17 @@ in a table of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.frozen import frozen
 from stepsim.kernels.build.jit import inlined
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryTable:
     """Numbers that a model begins with, the first of ``state.memory_table``.
 
@@ -41,7 +42,7 @@ class MemoryTable:
     cache: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryModel:
     """A memory model, chosen by ``hbm.model`` of a machine.
 
@@ -49,8 +50,10 @@ class MemoryModel:
     ----------
     name : as it stands in a machine file.
     description : one phrase for listings.
-    addressed : requests have addresses, which an image carries for it, and the engine is one of its
-        own, compiled when it is first needed; see :mod:`stepsim.kernels.engines`.
+    addressed : requests have addresses, which an image carries for it.
+    apart : the engine is one of its own, compiled when it is first needed; see
+        :mod:`stepsim.kernels.engines`.
+    listed : a machine may name it.
     shared : all operators share the channels of the machine, so that its peak bandwidth limits
         them; without it no bandwidth utilization is reported.
     kernels : ``issue`` and ``advance``, compiled.
@@ -62,6 +65,8 @@ class MemoryModel:
     description: str
     shared: bool = True
     addressed: bool = False
+    apart: bool = False
+    listed: bool = True
     kernels: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     tables: list[Callable[[int, Sequence[int]], MemoryTable]] = field(
         default_factory=list, compare=False, repr=False

@@ -6,18 +6,21 @@ under the entry-point group ``stepsim.memory_models``.
 
 from __future__ import annotations
 
-import logging
 import pkgutil
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from stepsim.deferred import deferred
 from stepsim.kernels import memory
 from stepsim.kernels.build.generated import dispatcher
 from stepsim.kernels.memory.declaration import MemoryModel
 from stepsim.plugins import usable
 
-_log = logging.getLogger("stepsim")
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = deferred("logging")
 
 
 def _own() -> Iterator[MemoryModel]:
@@ -30,7 +33,7 @@ def _own() -> Iterator[MemoryModel]:
 def _models() -> dict[str, MemoryModel]:
     """Our own models, then those of plugins; what cannot be used is named in the log."""
     # Those of the common engine come first: its code is the same with and without the others.
-    models = {model.name: model for model in sorted(_own(), key=lambda model: model.addressed)}
+    models = {model.name: model for model in sorted(_own(), key=lambda model: model.apart)}
     for plugin in usable("stepsim.memory_models"):
         model, problem = plugin.loaded, None
         if not isinstance(model, MemoryModel):
@@ -42,12 +45,19 @@ def _models() -> dict[str, MemoryModel]:
         if problem is None:
             models[model.name] = model
         else:
-            _log.warning("memory model of package %s is left out: %s", plugin.package, problem)
+            logging.getLogger("stepsim").warning(
+                "memory model of package %s is left out: %s", plugin.package, problem
+            )
     return models
 
 
-MEMORY_MODELS: Final[Mapping[str, MemoryModel]] = _models()
-"""Every memory model by name. The place of a model is its code."""
+ALL_MODELS: Final[Mapping[str, MemoryModel]] = _models()
+"""Every memory model by the name that images have for it."""
+
+MEMORY_MODELS: Final[Mapping[str, MemoryModel]] = {
+    name: model for name, model in ALL_MODELS.items() if model.listed
+}
+"""Every memory model that a machine may name. The place of a model is its code."""
 
 
 def code_of(name: str) -> int:
@@ -59,7 +69,7 @@ def _chooser(kernel: str, arguments: str) -> Any:
     cases = [
         (code, model.name, f"chosen({arguments})", model.kernels[kernel])
         for code, model in enumerate(MEMORY_MODELS.values())
-        if kernel in model.kernels and not model.addressed
+        if kernel in model.kernels and not model.apart
     ]
     selector = "state.globals[0].memory_model"
     return dispatcher(f"{kernel} of the memory", arguments, selector, cases, otherwise="None")

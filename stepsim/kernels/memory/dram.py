@@ -76,6 +76,7 @@ DRAM: Final = MemoryModel(
     "dram",
     "DRAM channels with banks, rows, queues and addresses, behind an arbiter",
     addressed=True,
+    apart=True,
 )
 
 

@@ -149,7 +149,7 @@ class PortAccess(NamedTuple):
     ----------
     stream : tiles lie behind each other in the order of use, and a request that two of them share
         is made once.
-    write, random : kind of the port; a random one is told the tile by every address.
+    write, random : kind of the port; a random one gets the tile from every address.
     extent : tiles of the region.
     dims, strides : the walk over tiles of a load, which starts anew behind its end; of other ports
         where tiles lie that are numbered block by block. Empty for the order of the tiles.

@@ -1,4 +1,4 @@
-"""A memory whose ports deal their requests to the channels in turn: exact per request.
+"""A memory whose ports distribute their requests over the channels in turn: exact per request.
 
 The request that follows one on channel ``c`` goes to channel ``c + 1``, modulo the channels, within
 an access and from each access to the next: every port has a position of its own, and every channel
@@ -38,6 +38,7 @@ import numpy as np
 from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.memory.accesses import (
+    activate,
     begin,
     complete,
     end_of_segment,
@@ -51,7 +52,7 @@ from stepsim.kernels.memory.accesses import (
 from stepsim.kernels.memory.declaration import MemoryModel, MemoryTable
 
 INTERLEAVED: Final = MemoryModel(
-    "interleaved", "deals the requests of every operator to the channels in turn"
+    "interleaved", "distributes the requests of every operator over the channels in turn"
 )
 
 
@@ -185,18 +186,12 @@ def _pass(state, t, cycles, requests):
 
 @inlined
 def _start(state, p, t):
-    # Keep the active list in poll order: ports are numbered reads first, then writes.
     shared = state.globals[0]
     port = state.ports[p]
     before = max(0, port.left - shared.memory_channels)
     state.memory_table[_watch(state, p)] = t + before // port.bundle
     begin(state, p, t)
-    i = shared.memory_active
-    while i > 0 and state.active[i - 1] > p:
-        state.active[i] = state.active[i - 1]
-        i -= 1
-    state.active[i] = p
-    shared.memory_active += 1
+    activate(state, p)
 
 
 @inlined

@@ -73,7 +73,8 @@ from stepsim.kernels.memory.table import (
 )
 
 PUBLISHED: Final = MemoryModel(
-    "published", "deals the requests of a cycle to the channels in growing steps, as the STeP paper"
+    "published",
+    "distributes the requests of a cycle over the channels in growing steps, as the STeP paper",
 )
 
 

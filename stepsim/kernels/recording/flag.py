@@ -1,6 +1,6 @@
 """Whether the state of a run has a journal, as kernels ask it.
 
-:mod:`stepsim.kernels.recording.flag_type` tells the compiler, to which the answer is a constant.
+:mod:`stepsim.kernels.recording.flag_type` makes the answer a constant for the compiler.
 """
 
 from __future__ import annotations

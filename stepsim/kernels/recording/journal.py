@@ -1,13 +1,13 @@
 """The journal of a run: every wait of every unit, in the order in which they ended.
 
-Units work between two waits, so that the waits alone tell what a unit did at any time. Kernels call
+Units work between two waits, so that the waits alone show what a unit did at any time. Kernels call
 :func:`note` where a wait moves a clock; only the engine that is compiled for a
 :class:`~stepsim.kernels.layout.RecordedState` contains what it does, for
 :func:`~stepsim.kernels.recording.flag.is_recording` is a constant to the compiler.
 
 An entry is two words: the clock behind the wait; and its length, place and :class:`Cause`. The
 place is the number of a FIFO, or of the unit for an access of the memory: together with the cause
-it tells whose wait it was. What does not fit is in an entry of cause ``EXTRA`` before: the requests
+it says whose wait it was. What does not fit is in an entry of cause ``EXTRA`` before: the requests
 of an access, and the length of a wait that is written as 0.
 
 On demand the pace of units is noted too: whenever it rises, and why.
@@ -81,7 +81,7 @@ def note_access(state, unit, end, length, requests):
 @inlined
 def note_late(state, c, clock, when):
     """A token was sent at ``clock`` with a time ``when`` in the future; those after the next cycle
-    are noted, for others the stamp tells the clock."""
+    are noted, for others the stamp gives the clock."""
     if is_recording(state):
         if when > clock + 1:
             _write(journal_of(state), Cause.EMISSION, c, clock, when - clock)

@@ -67,7 +67,7 @@ class Journal:
     engine : what it is run by.
     has_paces : the pace of units is noted too.
 
-    Pieces go to the next journal when this one is no more: what it tells is a copy.
+    Pieces go to the next journal when this one is deleted: what it returns is a copy.
     """
 
     engine: Any = run_recorded
