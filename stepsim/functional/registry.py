@@ -34,8 +34,3 @@ def evaluator_of(operator: Operator) -> Evaluator:
         f"{operator.title()} has no evaluator. Register one with "
         f"stepsim.functional.evaluates({type(operator).__name__}) ({operator.source})"
     )
-
-
-def known_operators() -> frozenset[type[Operator]]:
-    """The operator classes with their own evaluator."""
-    return frozenset(_EVALUATORS)

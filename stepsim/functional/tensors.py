@@ -86,7 +86,7 @@ class Tensors:
             if _identity(op.tensor) in self._arrays:
                 continue
             if isinstance(op, RandomStore):
-                self._arrays[_identity(op.tensor)] = np.zeros(op.tensor.shape, np.float32)
+                self._arrays[_identity(op.tensor)] = _zeros(op)
             else:
                 missing.append(f"\n  - {op.tensor} of {op.title()} ({op.source})")
         if missing:
@@ -153,6 +153,17 @@ def _grid(op: _Access, array: Array) -> Grid:
     """An array in tiles as an operator numbers them."""
     block = (1, 1) if isinstance(op, LinearLoad) else op.block
     return Grid(array, int(op.tile.rows), int(op.tile.cols), block)
+
+
+def _zeros(op: RandomStore) -> Array:
+    try:
+        return np.zeros(op.tensor.shape, np.float32)
+    except (MemoryError, ValueError) as error:  # numpy counts no more than 2**63 bytes
+        size = 4 * math.prod(op.tensor.shape)
+        raise EvaluationError(
+            f"{op.title()}: the values of {op.tensor} take {size:,} bytes, "
+            "which do not fit the memory of this machine. Make the tensor smaller"
+        ) from error
 
 
 def _identity(tensor: TensorSpec) -> Hashable:

@@ -96,6 +96,11 @@ class Trials:
         """Stop after this total number of runs."""
         self._last = simulations
 
+    @property
+    def left(self) -> float:
+        """Further runs that are allowed; infinity without a limit."""
+        return self._last - self.simulations
+
     def check(self) -> None:
         """Raise SearchEnded when no further run is allowed."""
         if self.simulations >= self._last:

@@ -139,6 +139,8 @@ class ProgramRuns:
         start: Depths | None = None,
         budget: int | None = None,
         planned: Depths | None = None,
+        shallow: Sequence[Depths] = (),
+        raised: Depths | None = None,
     ) -> Found:
         """The least depths with which no run takes longer than allowed.
 
@@ -147,11 +149,15 @@ class ProgramRuns:
         start : depths known to be enough; the search starts there if they are below the plan.
         budget : largest number of runs for shrinking.
         planned : depths to repair and shrink, in place of those of `planned`.
+        shallow : depths to shrink in place of them where they are enough, in order.
+        raised : depths of FIFOs of shallow ones that are full in a deadlock.
         """
         found = solved(
             self.problem(slowdown),
             self.planned(slowdown) if planned is None else planned,
             start=start,
+            shallow=shallow,
+            raised=raised,
             budget=self._budget if budget is None else budget,
         )
         if found is None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.sizing.bars import Bar, Bars
-from stepsim.sizing.judge import Depths, Judge, SearchEnded, Trials
+from stepsim.sizing.judge import STUCK, Depths, Judge, SearchEnded, Trials
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +80,8 @@ def solved(
     planned: Depths | Sequence[int],
     *,
     start: Depths | None = None,
+    shallow: Sequence[Depths] = (),
+    raised: Depths | None = None,
     budget: int = 2000,
     repairs: int = _REPAIRS,
 ) -> Found | None:
@@ -89,13 +91,22 @@ def solved(
     ----------
     planned : initial depths, which may be too small.
     start : depths known to be enough; the search starts there if they are smaller.
+    shallow : depths that may be too small, in the order in which they are tried; the search starts
+        at the first that are enough, and repairs the planned ones only where none are.
+    raised : depths that FIFOs of shallow ones get if they are full in a deadlock; with None, they
+        stay as they are.
     budget : largest number of runs for shrinking; with 0, planned depths are only repaired.
     repairs : how often a single FIFO is enlarged before all get the depth that the unbounded
         run needed.
     """
     search = Search(problem, Trials(problem.judges))
     trials = search.trials
-    depths = search.repaired(np.asarray(planned, np.int64), repairs)
+    for one in shallow:
+        depths = one if raised is None else search.unlocked(one, raised)
+        if trials.enough(depths):
+            break
+    else:
+        depths = search.repaired(np.asarray(planned, np.int64), repairs)
     before = trials.simulations
     if start is not None and problem.cost(start) < problem.cost(depths) and trials.enough(start):
         depths = start
@@ -109,6 +120,10 @@ def solved(
     cycles = trials.trial(search.best).cycles
     return Found(search.best, cycles, before, trials.simulations, search.proved, complete)
 
+
+_UNLOCKED = 8
+"""Deadlocks of shallow depths that are resolved one after another. A network with shortcuts has one
+for each that a converter feeds, most of which the first run shows at once."""
 
 _SINGLY = 64
 """Up to this many FIFOs are shrunk one by one; with more, classes of FIFOs go together first."""
@@ -161,12 +176,39 @@ class Search:
             depths = np.minimum(2 * depths, np.maximum(most, depths))
         return depths
 
+    def unlocked(self, depths: Depths, raised: Depths) -> Depths:
+        """Depths with which runs do not deadlock, or those of the last of `_UNLOCKED` deadlocks.
+
+        Only FIFOs that are full in a deadlock get deeper, such as those of a shortcut, which hold
+        what the kernels beside it take before they send anything.
+        """
+        for _ in range(_UNLOCKED):
+            trial = self.trials.trial(depths)
+            if trial.enough:
+                break
+            stuck = (trial.held == STUCK) & (depths < raised)
+            if not stuck.any():
+                break
+            depths = np.where(stuck, raised, depths)
+        return depths
+
     def make_least(self, depths: Depths) -> None:
-        """Shrink depths that are enough; with many FIFOs, until no single one can shrink."""
-        if len(depths) <= _SINGLY:
+        """Shrink depths that are enough; with many FIFOs, until no single one can shrink.
+
+        A proof bounds every FIFO alone, and then makes one after another small. Where fewer runs
+        are left than that takes, they are made small together first.
+        """
+        few = len(depths) <= _SINGLY
+        if few and 2 * self._runs_of_bound(depths) <= self.trials.left:
             self.prove_least(depths)
         elif not self._are_floors_enough(depths):
             self._make_small_together()
+            if few:
+                self.prove_least(self.best)
+
+    def _runs_of_bound(self, depths: Depths) -> int:
+        """Most runs that bisect the depth of every FIFO once."""
+        return sum(int(span).bit_length() for span in depths - self._floors)
 
     def _are_floors_enough(self, depths: Depths) -> bool:
         """Whether no FIFO need be deeper than its floor; else the search starts with ``depths``."""

@@ -97,6 +97,15 @@ def store_program(addresses: list[int], **options) -> st.Program:
     return p
 
 
+def test_a_target_beyond_the_memory_of_the_machine_is_named():
+    with st.Program("far") as program:
+        x, _ = tiles((1,), 1, 1)
+        target = st.spec(2**44, 1, dtype="f32", name="far")
+        st.random_store(st.metadata([1]), x, target, label="put").consume()
+    with pytest.raises(EvaluationError, match=r"put#2: the values of .* take 70,368,744,177,664"):
+        evaluate(program)
+
+
 def test_random_stores_update_their_target():
     p = store_program([2, 0])
     np.testing.assert_array_equal(run_both(p).stored["target"], [[3, 4], [0, 0], [1, 2], [0, 0]])

@@ -15,7 +15,8 @@ from stepsim.reproduce.streamtensor.stepping_runs import (
     run_network,
     solved_network,
 )
-from stepsim.sizing import Found, Problem, Trials, solved
+from stepsim.sizing import Found, Problem, Trials, Verdict, solved
+from stepsim.sizing.judge import STUCK
 from tests.sizing.drawn_networks import rate_networks
 
 
@@ -88,3 +89,61 @@ def test_a_budget_ends_the_search_with_depths_that_are_enough(budget: int) -> No
         assert found.simulations <= budget + 1
         unproved += not found.proved
     assert unproved > 5
+
+
+def test_few_runs_shrink_most_of_deep_fifos() -> None:
+    """One FIFO of many must be deep; bounding each alone would take all of the runs."""
+    deep = np.full(32, 1 << 16)
+    needed = np.ones(32, np.int64)
+    needed[5] = 100
+    made = Problem(
+        judges=[
+            lambda depths: Verdict(bool((depths >= needed).all()), 1, lambda: needed - depths > 0)
+        ],
+        weights=np.ones(32, np.int64),
+        peaks=deep,
+        most=deep,
+    )
+    found = solved(made, deep, budget=60)
+    assert found is not None
+    assert made.cost(found.depths) < 300
+
+
+def test_shallow_depths_that_are_enough_replace_planned_ones() -> None:
+    runs = []
+
+    def judge(depths: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Verdict:
+        runs.append(depths.tolist())
+        return Verdict(depths[0] >= 3, 1, lambda: np.array([1]))
+
+    made = Problem([judge], np.ones(1, np.int64), np.array([50]), np.array([50]))
+    found = solved(made, [50], shallow=[np.array([2]), np.array([4])], budget=0)
+    assert found is not None
+    assert found.depths.tolist() == [4]
+    assert runs[:2] == [[2], [4]]
+    assert [50] not in runs
+    none = solved(made, [50], shallow=[np.array([2])], budget=0)
+    assert none is not None
+    assert none.depths.tolist() == [50]
+
+
+def test_a_deadlock_of_shallow_depths_deepens_only_full_fifos() -> None:
+    """Two shortcuts, of which the second deadlocks once the first is deep; a load is full too."""
+    runs = []
+
+    def judge(depths: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Verdict:
+        runs.append(depths.tolist())
+        if depths[0] < 40:
+            return Verdict(False, 1, lambda: np.array([STUCK, 0, STUCK, 0]))
+        return Verdict(depths[1] >= 40, 1, lambda: np.array([0, STUCK, STUCK, 9]))
+
+    peaks = np.array([50, 60, 1000, 70])
+    made = Problem([judge], np.ones(4, np.int64), peaks, peaks)
+    shallow, raised = np.array([1, 1, 64, 1]), np.array([50, 60, 64, 70])
+    found = solved(made, peaks, shallow=[shallow], raised=raised, budget=0)
+    assert found is not None
+    assert runs == [[1, 1, 64, 1], [50, 1, 64, 1], [50, 60, 64, 1]]
+    assert found.depths.tolist() == [50, 60, 64, 1]
+    kept = solved(made, peaks, shallow=[shallow], budget=0)
+    assert kept is not None
+    assert kept.depths.tolist() == peaks.tolist()

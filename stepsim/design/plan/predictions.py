@@ -20,6 +20,7 @@ class Prediction:
 
     Attributes
     ----------
+    phase : of the model; empty for one that is imported.
     config : of the design; empty for default choices.
     rows : tokens of a prompt, or rows of the cache in decoding.
     predicted, simulated : cycles of a block with unbounded FIFOs.
@@ -59,11 +60,19 @@ def text_of(rows: Iterable[Prediction]) -> str:
 
 
 def prediction_error(phase: str | None) -> str:
-    """In words, how far predictions of a phase have been off; of all phases where it is unknown."""
+    """In words, how far predictions of a phase have been off.
+
+    Without a phase, as of imported models and graphs of the user's own, those of all designs.
+    """
     known = [row for row in predictions() if phase in (None, row.phase)]
-    ratios = [row.ratio for row in known]
     of_phase = "designs" if phase is None else f"designs for {phase}"
-    return (
-        f"in {len(known)} {of_phase} of known models, predictions were {min(ratios):.2f} to "
-        f"{max(ratios):.2f} times the simulated cycles"
-    )
+    text = f"in {len(known)} {of_phase} of known models, predictions were {_range(known)}"
+    imported = [row for row in known if not row.phase]
+    own = f" ({_range(imported)} in the {len(imported)} that were imported)" if imported else ""
+    return f"{text} times the simulated cycles{own}"
+
+
+def _range(rows: Iterable[Prediction]) -> str:
+    """The least and largest ratio, as ``0.78 to 1.01``."""
+    ratios = [row.ratio for row in rows]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"

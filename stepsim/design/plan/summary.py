@@ -135,6 +135,7 @@ def times_text(plan: Plan) -> list[str]:
             if plan.infeasible
             else "fits: budget {budget:,}, tile {tile}, unroll {unroll}".format(**plan.choices)
         )
+    lines += [f"slower, to fit: {one}" for one in plan.choices.get("cut", ())]
     lines += [
         f"not searched: {one}; give a larger effort" for one in plan.choices.get("unsearched", ())
     ]

@@ -22,7 +22,7 @@ from stepsim.design.programs.group_program import GroupProgram, fifos_of
 from stepsim.design.programs.program import programs_of
 from stepsim.design.search.effort import Effort
 from stepsim.design.search.fifo_planning import fifo_plan, with_depths
-from stepsim.design.search.fitting import Design, excess_of, fitted
+from stepsim.design.search.fitting import Design, cut_text, excess_of, fitted, room_of
 from stepsim.design.search.group_sizing import GroupSizing
 from stepsim.design.search.ordering import in_order
 from stepsim.design.search.profiling import profile
@@ -77,7 +77,7 @@ def compile(
     traces : of a model with experts, the routings over which FIFOs are sized; see
         :func:`stepsim.design.size_over_traces`. Its kernels are not measured alone.
     keep_going : turn unknown operators of an imported model into opaque kernels.
-    progress : is told of every step, in words.
+    progress : called at every step with a sentence about it.
     named : fields of :class:`stepsim.design.Choices`, such as ``tile=32``, which replace those of
         ``choices``; and sizes of a named model: phase, tokens, context, batch, hidden, ...
 
@@ -182,6 +182,7 @@ def _compiled(
     steps = 0
     groups: list[GroupPlan] = []
     streams: dict[str, int] = {}
+    cut: list[str] = []
     programs = programs_of(design)
     for made in programs:
         title = f"group {len(groups) + 1} of {len(programs)}"
@@ -190,14 +191,21 @@ def _compiled(
         bindings: Mapping[Any, Any] = {}
         if traces is None:
             plan = fifo_plan(design, made.group, measured, target)
+            room = room_of(made, target)
             sizing = GroupSizing(
                 made, prepared, plan, choices.max_slowdown,
-                timetables=choices.sizing == "recorded",
+                timetables=choices.sizing == "recorded", room=room,
             )  # fmt: skip
             left = len(programs) - len(groups)
             runs = effort.runs(choices.runs, sizing.runs.steps, left)
             report(f"{title}: sizing FIFOs, shrunk by up to {runs if choices.shrink else 0} runs")
-            found = sizing.solved(choices.sizing, shrink=choices.shrink, runs=runs)
+            found = sizing.solved(choices.sizing, shrink=choices.shrink, runs=runs, room=room)
+            if choices.fit and room is not None and found.fifo_bytes > room:
+                report(f"{title}: cutting FIFOs to {room:,} bytes")
+                smaller = sizing.cut(found, room)
+                if smaller is not None:
+                    cut.append(cut_text(made.group, found, smaller, choices.max_slowdown))
+                    found = smaller
             effort.spend(found.found.simulations, sizing.runs.steps)
             steps += sizing.runs.steps
             if runs < choices.runs and choices.shrink and not found.found.complete:
@@ -231,6 +239,8 @@ def _compiled(
     chosen = replace(choices, order=ordered.order).recorded(experts=traces is not None)
     if ordered.tried:
         chosen["orders_tried"] = ordered.tried
+    if cut:
+        chosen["cut"] = cut
     made_with = {
         "stepsim_version": __version__,
         "model_version": str(MODEL_VERSION),

@@ -21,6 +21,9 @@ from stepsim.sizing import Equalization, Fifo, FifoNetwork, SteppingKernel, plan
 MOST_STEPS = 4_000_000
 """Largest number of steps of a network whose cycles are predicted: some ten megabytes of times."""
 
+SHALLOW = 64
+"""Tokens in a FIFO behind a load or a converter, which cover the latency of off-chip memory."""
+
 
 @dataclass(frozen=True)
 class FifoPlan:
@@ -31,17 +34,49 @@ class FifoPlan:
     network : times are in parts of a cycle, ``scale`` of them.
     streams : number of a FIFO of the network by name of a stream of the program.
     vectors : places of the FIFO of the program for a token of the network, by name of the stream.
+    loaded : streams of loads with one reader, by the tiles of a burst. Their tokens can wait off
+        chip, since nothing else waits for such a load.
+    drained : streams out of converters, whose tokens can wait in their buffers unless other readers
+        of the converter, or of its producer, wait for them.
     """
 
     network: FifoNetwork
     streams: Mapping[str, int]
     vectors: Mapping[str, int]
     scale: int
+    loaded: Mapping[str, int]
+    drained: frozenset[str]
 
     def depths(self, equalization: Equalization = "effective") -> dict[str, int]:
         """Places of every FIFO of the program that is between kernels, by name of its stream."""
         planned = planned_depths(self.network, equalization)
         return {name: planned[number] * self.vectors[name] for name, number in self.streams.items()}
+
+    def shallow(self, depths: Mapping[str, int]) -> list[dict[str, int]]:
+        """Depths of less memory, which may be too small, those of least memory first.
+
+        The linear program starts every load at once and runs converters at their own pace, so that
+        a FIFO holds all that arrives before its reader is ready. But a full FIFO makes a load or a
+        converter wait, and its tokens stay where they are. The depths of such FIFOs are bounded: of
+        loads and converters, by larger and larger bounds for converters, and of loads alone.
+
+        Parameters
+        ----------
+        depths : those of :meth:`depths`.
+        """
+        loaded = {name: self.loaded_depth(name) for name in self.loaded}
+        tried = [
+            {**loaded, **{name: most * self.vectors[name] for name in self.drained}}
+            for most in (SHALLOW, 16 * SHALLOW, 256 * SHALLOW)
+        ]
+        return [
+            {name: min(depth, bounds.get(name, depth)) for name, depth in depths.items()}
+            for bounds in (*tried, loaded)
+        ]
+
+    def loaded_depth(self, name: str) -> int:
+        """Places behind a load that cover the latency of off-chip memory."""
+        return max(SHALLOW, 2 * self.loaded[name])
 
     @property
     def cycles(self) -> int | None:
@@ -83,6 +118,8 @@ class _Network:
         self.links: list[_Link] = []
         self.streams: dict[str, int] = {}
         self.vectors: dict[str, int] = {}
+        self.loaded: dict[str, int] = {}
+        self.drained: set[str] = set()
         self._ends: dict[str, int] = {}
         self._converters: dict[object, int] = {}
         kernels = [kernel for kernel in graph.kernels if kernel.group == group]
@@ -101,8 +138,12 @@ class _Network:
                 tokens = kernel.inputs[slot].itensor
                 if isinstance(owner, Dma):
                     stream, vectors = f"{owner.name}->{kernel.name}.{slot}", 1
+                    if len(owner.ports) == 1:
+                        self.loaded[stream] = owner.burst
                 else:
                     stream, vectors = owner.name, owner.vectors
+                    if not owner.matched:
+                        self.drained.add(stream)
                 self._link(stream, end, begin, tokens.tokens, tokens.token_bits, vectors)
 
     def _stage(self, name: str, tokens: int, pace: float, first: float) -> int:
@@ -186,7 +227,9 @@ class _Network:
             for link in self.links
         )  # fmt: skip
         network = FifoNetwork(tuple(kernels), fifos, hop=scale)
-        return FifoPlan(network, self.streams, self.vectors, scale)
+        return FifoPlan(
+            network, self.streams, self.vectors, scale, self.loaded, frozenset(self.drained)
+        )
 
 
 def fifo_plan(

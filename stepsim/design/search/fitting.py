@@ -11,15 +11,20 @@ from typing import Any
 from stepsim.design.choices import Choices
 from stepsim.design.dataflow.graph import DataflowGraph
 from stepsim.design.passes.pipeline import Pass
-from stepsim.design.plan.plan import Plan
+from stepsim.design.plan.plan import GroupPlan, Plan
 from stepsim.design.programs.group_program import GroupProgram
 from stepsim.design.search.effort import Effort
+from stepsim.design.search.group_sizing import SizedGroup
 from stepsim.errors import CompileError
+from stepsim.machine import Machine
 from stepsim.simulation import Prepared
 from stepsim.sizing import slot_bytes
 
 MOST_TRIALS = 6
 """Most designs that are compiled to find one that fits."""
+
+FILLED = 0.75
+"""Share of the memory of a device that FIFOs and buffers can fill, as each takes whole blocks."""
 
 WAYS = ("budget", "tile", "unroll")
 """What is reduced, in this order: the memory of a group, tiles, multipliers. Each is halved as long
@@ -69,7 +74,24 @@ def fitted(
             best, asked = made, choices
         else:
             ways.pop(0)
-    return replace(best, plan=replace(best.plan, choices={**best.plan.choices, "tried": tried}))
+    plan = replace(best.plan, choices={**best.plan.choices, "tried": tried})
+    if plan.infeasible is not None:
+        plan = replace(plan, groups=_with_ways_out(plan))
+    return replace(best, plan=plan)
+
+
+def _with_ways_out(plan: Plan) -> tuple[GroupPlan, ...]:
+    """Groups, of which the first that does not fit says what to change."""
+    groups = list(plan.groups)
+    number, worst = next((n, one) for n, one in enumerate(groups) if one.infeasible)
+    least = _needed(plan)
+    text = (
+        f"{worst.infeasible}; this is the design of those tried that needs least, {least:,} bytes "
+        f"on chip; give another tile (now {plan.choices['tile']}), a smaller budget, narrow "
+        "vectors where FIFOs are wide, or a machine with more memory"
+    )
+    groups[number] = replace(worst, infeasible=text)
+    return tuple(groups)
 
 
 def _trial(choices: Choices, plan: Plan) -> str:
@@ -87,6 +109,34 @@ def _told(choices: Choices | None) -> str:
 def _needed(plan: Plan) -> int:
     """Bytes of the group that takes most."""
     return max(one.memory_bytes or 0 for one in plan.groups)
+
+
+def room_of(made: GroupProgram, machine: Machine) -> int | None:
+    """Bytes that the buffers of a group leave for its FIFOs; None where a machine has any number.
+
+    On a device, memory is taken in whole blocks, of which FIFOs and buffers fill a part. The group
+    has no experts, so that its buffers do not depend on a run.
+    """
+    capacity = machine.onchip.capacity_bytes
+    if capacity is None:
+        return None
+    usable = capacity if machine.device is None else int(capacity * FILLED)
+    return max(0, usable - _buffers(made, {}))
+
+
+def cut_text(group: int, before: SizedGroup, after: SizedGroup, slowdown: float) -> str:
+    """What a group would need to be as fast as asked, and what it takes with less memory."""
+    was, now = before.found.cycles[0], after.found.cycles[0]
+    return (
+        f"FIFOs of group {group} need {before.fifo_bytes:,} bytes for a slowdown of {slowdown}, "
+        f"{was:,} cycles; with loads that hold less ahead they take {after.fifo_bytes:,} bytes, "
+        f"and the group {now:,} cycles, {now / was:.2f} times as many"
+    )
+
+
+def _buffers(made: GroupProgram, bindings: Mapping[Any, Any]) -> int:
+    """Bytes of loads and converters, and of what kernels keep, by the formulas of the program."""
+    return made.program.metrics(counting="executed").bind(bindings).on_chip_memory
 
 
 def excess_of(
@@ -118,7 +168,7 @@ def excess_of(
         for fifo in prepared.wiring.fifos
     }
     fifos = sum(sizes.values())
-    operators = made.program.metrics(counting="executed").bind(bindings).on_chip_memory
+    operators = _buffers(made, bindings)
     needed = fifos + operators
     if converters > budget:
         excess = f"{converters:,} bytes of converters, the budget is {budget:,}"

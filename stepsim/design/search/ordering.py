@@ -55,7 +55,7 @@ def in_order(
 
     Parameters
     ----------
-    report : is told which order is simulated.
+    report : called with the order that is simulated next, in words.
 
     Raises
     ------

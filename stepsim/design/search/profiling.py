@@ -25,6 +25,7 @@ _AT_HAND = {
     "hbm.latency": 1,
     "hbm.interval": 1,
     "hbm.startup": 0,
+    "hbm.port.outstanding": None,
 }
 """Off-chip memory that takes no time, so that an isolated kernel never waits."""
 

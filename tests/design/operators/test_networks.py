@@ -123,3 +123,21 @@ def test_resnet18_of_224_pixels(tmp_path: Path) -> None:
     products = flops_of_resnet18(224, 64, 1000)
     assert products == 2 * 1_814_073_344
     assert 0 < graph.flops - products < 0.005 * products
+
+
+@pytest.mark.slow
+def test_resnet18_of_224_pixels_is_sized_for_the_memory_of_u55c() -> None:
+    """Its FIFOs and buffers fit the bytes of the machine; blocks of memory are not placed."""
+    torch = require_torch()
+    module, x = network(torch, "resnet18", size=224)
+    plan = st.compile(
+        (module, (x,)), "u55c", tile=64, order="reductions_outermost", placed=False, effort=0
+    ).plan
+    assert plan.infeasible is None
+    assert "cut" not in plan.choices
+    assert "tried" not in plan.choices
+    (group,) = plan.groups
+    assert group.depths
+    assert group.simulated is not None
+    assert group.unbounded is not None
+    assert group.simulated <= 1.005 * group.unbounded

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from stepsim.design.operators.importers.onnx_files.ops import OPS as ONNX
 from stepsim.design.operators.importers.pytorch.ops import OPS as TORCH
 from tests.design.operators.example_models import require_torch
-from tests.pages import DOCS, run_page
-
-
-def _drawing() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("refusals", DOCS / "refusals.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.pages import DOCS, module_of_docs, run_page
 
 
 def test_all_that_is_refused_is_on_the_page() -> None:
-    refusals = _drawing()
+    refusals = module_of_docs("refusals")
     page = refusals.PAGE.read_text(encoding="utf-8")
     assert refusals.drawn(page) == page, "run python docs/refusals.py"
     users = {text: (of_torch, of_onnx) for text, of_torch, of_onnx in refusals.rows()}

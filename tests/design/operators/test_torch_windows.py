@@ -60,6 +60,7 @@ def _cases(torch: Any) -> Mapping[str, tuple[Callable[..., Any], tuple[tuple[int
         "cumsum": (lambda m, x: x.cumsum(1) * x.cumsum(-1), (LINE,)),
         "topk": (lambda m, x: x.topk(2, largest=False)[0] + x.topk(2, 0)[1].float().sum(),
                  (ROWS,)),
+        "argmin": (lambda m, x: x.argmin(1) + x.argmin(), (ROWS,)),
         "argmax": (lambda m, x: x.argmax(1) + x.max(1)[1] + x.max(1)[0] + x.argmax(), (ROWS,)),
         "gather": (lambda m, x: x.gather(1, x.topk(3)[1]), (ROWS,)),
         "scatter": (lambda m, x: torch.zeros_like(x).scatter(1, x.topk(2)[1], x[:, 1:]), (ROWS,)),
@@ -76,6 +77,9 @@ def _cases(torch: Any) -> Mapping[str, tuple[Callable[..., Any], tuple[tuple[int
                   (ROWS, (3, 5))),
         "index-select": (lambda m, x: x.index_select(1, x.argmax(1)), (ROWS,)),
         "one-hot": (lambda m, x: f.one_hot(x.argmax(1), 6) * x, (ROWS,)),
+        "from-the-end": (
+            lambda m, x: x[x[:, :3].argmax(1) - 3] + x[:, x.argmax(1) - 6].sum(), (ROWS,),
+        ),
         "new-zeros": (lambda m, x: x.new_zeros(6).index_add(0, x.argmax(1), x[:, 0]), (ROWS,)),
     }  # fmt: skip
 
@@ -84,8 +88,9 @@ def _cases(torch: Any) -> Mapping[str, tuple[Callable[..., Any], tuple[tuple[int
     "conv2d-same", "conv2d-groups", "conv1d-depthwise", "conv1d-no-batch", "conv3d",
     "conv-computed-weight", "max-pool", "max-pool-dilated", "max-pool-ceil", "avg-pool",
     "avg-pool-inside", "avg-pool-ceil", "avg-pool-divisor", "adaptive", "adaptive-one", "pad",
-    "unfold", "cumsum", "topk", "argmax", "gather", "scatter", "scatter-value", "scatter-add",
-    "index-add", "known-positions", "index", "index-select", "one-hot", "new-zeros",
+    "unfold", "cumsum", "topk", "argmax", "argmin", "gather", "scatter", "scatter-value",
+    "scatter-add", "index-add", "known-positions", "index", "index-select", "one-hot",
+    "from-the-end", "new-zeros",
 ])  # fmt: skip
 def test_an_operator_computes_what_pytorch_does(name: str, torch: Any) -> None:
     torch.manual_seed(3)
@@ -169,6 +174,28 @@ def test_what_cannot_be_read_says_why(torch: Any) -> None:
         assert "docs/pytorch.md lists what is known" in text
     with pytest.raises(CompileError, match=r"call eval\(\) of the module"):
         from_torch(nn.Sequential(nn.BatchNorm2d(4)).train(), (image,))
+
+
+def test_positions_that_are_an_input_of_whole_numbers_are_refused_with_a_way_out(
+    torch: Any,
+) -> None:
+    rows, at = torch.randn(ROWS), torch.tensor([3, 0, 1, 2])
+    of_rows = at[:, None]
+    cases: list[tuple[Callable[..., Any], Any]] = [
+        (lambda m, x, i: x.gather(1, i), of_rows),
+        (lambda m, x, i: (x * 2)[i], at),
+        (lambda m, x, i: (x * 2)[i + 0], at),
+        (lambda m, x, i: torch.zeros_like(x).scatter(1, i, x[:, :1]), of_rows),
+        (lambda m, x, i: x.index_add(0, i, x), at),
+        (lambda m, x, i: torch.nn.functional.one_hot(i, 6) * x, at),
+    ]
+    for forward, given in cases:
+        with pytest.raises(CompileError, match="the input 'args_1' of i64, which"):
+            from_torch(module_of(torch, forward), (rows, given))
+    way_out = module_of(
+        torch, lambda m, x, i: (i[..., None] == torch.arange(4).float()).float() @ (x * 2)
+    )
+    checked(torch, way_out, (rows, at.float()))
 
 
 def test_flags_of_the_module_are_loaded_as_numbers(torch: Any) -> None:

@@ -144,6 +144,7 @@ def test_a_graph_of_a_user_compiles() -> None:
         ({"folded": 1}, "folded: expected true or false, found 1"),
         ({"predict": None}, "predict: expected true or false, found None"),
         ({"keep_going": 1}, "keep_going must be True or False"),
+        ({"keep_going": True}, "keep_going .* only where a PyTorch .* found .gpt2-medium"),
         ({"vectors": "wide"}, "vectors: expected 'tile', 'narrow' or"),
         ({"vectors": {"x": 4}}, r"\{edge: \(rows, columns\)\}, found"),
         ({"tiles": {"mlp.up.linear": 8}}, r"tiles: expected \{operator: \{dim: step\}\}, found"),

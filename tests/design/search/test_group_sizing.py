@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 
 import stepsim as st
@@ -61,3 +62,39 @@ def test_a_shared_converter_is_one_of_the_network() -> None:
     drains = [one.name for one in planned.network.kernels if one.name.endswith("/before drain")]
     assert len(shared) < len(edges) - len(apart)
     assert len(drains) == len(apart) + len(shared)
+
+
+def test_where_planned_depths_do_not_fit_loads_hold_less_ahead() -> None:
+    _, planned, group = sizing("decode")
+    plan = group.planned("lp")
+    assert plan is not None
+    assert group.shallow(plan, None) == []
+    assert group.shallow(plan, 1 << 40) == []
+    tried = group.shallow(plan, 0)
+    names = np.array(group.streams)
+    loaded = np.isin(names, list(planned.loaded))
+    drained = np.isin(names, list(planned.drained))
+    assert loaded.any()
+    assert drained.any()
+    for depths in tried:
+        assert (depths <= plan).all()
+        assert (depths == plan)[~loaded & ~drained].all()
+    found = group.solved("lp", runs=0, room=0)
+    assert found.found.cycles[0] <= 1.005 * group.unbounded
+    assert found.fifo_bytes <= group.solved("lp", runs=0).fifo_bytes
+
+
+def test_fifos_are_cut_to_the_room_for_them() -> None:
+    """Those of loads get less, at the price of cycles; the others keep what they need."""
+    _, planned, group = sizing("decode")
+    made = group.solved("unbounded")
+    loaded = np.isin(np.array(group.streams), list(planned.loaded))
+    weights = np.array([group.slots[name] for name in group.names])
+    taken = int((made.found.depths * weights)[loaded].sum())
+    room = made.fifo_bytes - taken // 2
+    cut = group.cut(made, room)
+    assert cut is not None
+    assert 0.9 * room < cut.fifo_bytes <= room
+    assert cut.found.cycles[0] >= made.found.cycles[0]
+    assert (cut.found.depths == made.found.depths)[~loaded].all()
+    assert group.cut(made, 0) is None

@@ -9,9 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from stepsim.design.operators.importers import values as of
-from stepsim.design.operators.importers.values import Place, Unsupported, Value
+from stepsim.design.operators.importers.values import Place, Unsupported, Value, values_before
+from stepsim.dtypes import DType
 
 _VIEWS = ("reshape", "permute", "slice", "expand")
+_COUNTED = ("rank", "ranked")
+"""Operators whose results are compared with positions, and are never negative."""
+_WHOLE = {scalar.text for scalar in DType if not scalar.is_arithmetic}
+"""Scalar types of whole numbers that programs cannot load."""
 _GIVEN = ("input", "weight", "state", "constant")
 """Tensors that lie off chip before a run."""
 _MOST_SLICES = 16
@@ -34,11 +39,35 @@ def take(x: Value, axis: int, indices: Value, place: Place) -> Value:
 
 
 def _loaded(indices: Value, size: int, place: Place) -> Value:
-    """Known positions counted from 0, of a type that loads have; others as they are."""
-    if not indices.is_constant or not np.size(indices.array):
+    """Positions counted from 0, of a type that loads have; those that a run computes may count
+    from the end.
+    """
+    if not indices.is_constant:
+        _check_computed(indices)
+        if _base(indices).op in _COUNTED:
+            return indices
+        zero, end = of.constant(0.0), of.constant(float(size))
+        negative = of.elementwise("lt", (indices, zero), place)
+        from_end = of.elementwise("add", (indices, end), place)
+        return of.elementwise("where", (negative, from_end, indices), place)
+    if not np.size(indices.array):
         return indices
     given = [_counted(position, size) for position in np.ravel(indices.array).tolist()]
     return of.constant(np.array(given, np.float32).reshape(indices.shape), place)
+
+
+def _check_computed(indices: Value) -> None:
+    """Refuse numbers that are made of an input of whole numbers, which no program loads."""
+    for value in values_before([indices]):
+        scalar = value.attributes.get("dtype")
+        if value.op in ("input", "state") and scalar in _WHOLE:
+            raise Unsupported(
+                f"numbers that depend on the input '{value.attributes['name']}' of {scalar}, which "
+                "programs do not load; pass floating-point numbers and compare them with all "
+                "positions, as in (numbers[..., None] == torch.arange(n).float()).float() @ x, "
+                "compute them in the model (topk, argmax), or make them part of it (a buffer, an "
+                "initializer)"
+            )
 
 
 def _counted(position: int, size: int) -> int:
@@ -131,5 +160,6 @@ def one_hot(indices: Value, count: int, place: Place) -> Value:
     """An axis of so many places, with 1 where the indices say and 0 elsewhere."""
     if count < 1:
         raise Unsupported(f"{count} classes; give their number")
+    _check_computed(indices)
     places = of.constant(np.arange(count, dtype=np.float32), place)
     return of.elementwise("eq", (of.unsqueeze(indices, -1, place), places), place)

@@ -146,14 +146,14 @@ def scaled(x: Value, factor: float, place: Place) -> Value:
     return x if factor == 1 else elementwise("mul", (x, constant(float(factor))), place)
 
 
-def power(x: Value, exponent: float | None, told: object, place: Place) -> Value:
-    """A power that is known; ``told`` is the exponent as a message names it."""
+def power(x: Value, exponent: float | None, shown: object, place: Place) -> Value:
+    """A power that is known; ``shown`` is the exponent as a message names it."""
     named = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
     if exponent in named:
         return elementwise(named[exponent], (x,), place)
     if exponent == 3.0:
         return elementwise("mul", (elementwise("square", (x,), place), x), place)
-    raise Unsupported(f"a power of {told}; supported are 2, 3, 1/2, -1/2 and -1")
+    raise Unsupported(f"a power of {shown}; supported are 2, 3, 1/2, -1/2 and -1")
 
 
 def clamp(x: Value, low: Value | None, high: Value | None, place: Place) -> Value:

@@ -58,12 +58,21 @@ def source_of(
 
     Raises
     ------
-    CompileError : it is not a model, or sizes are given for a graph that has its own.
+    CompileError : it is not a model, sizes are given for a graph that has its own, or
+        ``keep_going`` for a model that is not imported.
     ArgError : there is no such model, file or size.
     """
-    if isinstance(model, (Model, ModelShape)) or (
+    named = isinstance(model, (Model, ModelShape)) or (
         isinstance(model, str) and not model.endswith(".onnx")
-    ):
+    )
+    made = isinstance(model, (Source, RepeatedBlock)) or type(model) is OperatorGraph
+    if keep_going and (named or made):
+        what = f"'{model}'" if isinstance(model, str) else f"a {type(model).__name__}"
+        raise CompileError(
+            "compile: keep_going (--keep-going) has an effect only where a PyTorch module or an "
+            f"ONNX file is imported, found {what}; leave it out"
+        )
+    if named:
         return _named(model, machine, sizes, tuple(choices))
     if sizes:
         raise CompileError(

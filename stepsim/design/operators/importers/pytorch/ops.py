@@ -380,6 +380,7 @@ OPS: Mapping[str, Writer] = {
     "topk.default": chosen.topk,
     "max.dim": chosen.max_of_axis,
     "argmax.default": chosen.argmax,
+    "argmin.default": chosen.argmin,
     "gather.default": chosen.gather,
     "scatter.src": chosen.scatter,
     "scatter.value": chosen.scatter,

@@ -19,7 +19,11 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _OF_PYTORCH = re.compile(r"/torch/(nn/|_|utils/|fx/|export/)")
 _CONVERSIONS = ("to.dtype", "to.dtype_layout", "_to_copy.default", "type_as.default")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-_OF_ANY_TYPE = ("zeros_like", "ones_like", "new_zeros", "new_ones", "argmax")
+_OF_ANY_TYPE = (
+    "zeros_like", "ones_like", "new_zeros", "new_ones", "argmax", "argmin", "bucketize",
+    "searchsorted", "count_nonzero", "nonzero", "multinomial",
+)  # fmt: skip
+"""Functions whose whole numbers are positions, counts or constants, not converted values."""
 
 
 def _short(target: Any) -> str:

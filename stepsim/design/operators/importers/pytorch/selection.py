@@ -27,11 +27,20 @@ def max_of_axis(x: Value, axis: int, keepdim: bool = False, *, at: Place) -> tup
 
 
 def argmax(x: Value, axis: int | None = None, keepdim: bool = False, *, at: Place) -> Value:
+    return _extreme(x, axis, keepdim, False, at)
+
+
+def argmin(x: Value, axis: int | None = None, keepdim: bool = False, *, at: Place) -> Value:
+    return _extreme(x, axis, keepdim, True, at)
+
+
+def _extreme(x: Value, axis: int | None, keepdim: bool, least: bool, at: Place) -> Value:
+    """The place of the largest or least value along an axis, or of all values."""
     if axis is None:
         if keepdim:
             raise Unsupported("keepdim without an axis")
-        return argmax(of.reshape(x, (-1,), at), 0, at=at)
-    _, found = selection.largest(x, 1, axis, at)
+        return _extreme(of.reshape(x, (-1,), at), 0, False, least, at)
+    _, found = selection.largest(x, 1, axis, at, least=least)
     place = axis % len(x.shape)
     return found if keepdim else of.reshape(found, (*x.shape[:place], *x.shape[place + 1 :]), at)
 
