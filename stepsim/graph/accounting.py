@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stepsim.dtypes import DType, packed_bytes
+from stepsim.frozen import frozen
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.sizes.sizes import Size, ceil_div, product
 from stepsim.graph.types import Buffer, ElementType, IndexSelector, MultiHot, Tile, TupleType
@@ -14,7 +13,7 @@ COUNTINGS = ("executed", "published", "published2", "paper")
 PUBLISHED_SCALAR_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accounting:
     """A way of counting bytes, and whether FIFOs count as memory."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from stepsim.arguments import counted, is_number, scalar, shown
 from stepsim.errors import ArgError, DTypeError
+from stepsim.frozen import frozen
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.inference import Setting, evaluated, result_types, state_of
 from stepsim.graph.sizes.dims import Dim, Namer, fixed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _KINDS = {"zero": 0.0, "one": 1.0, "empty": 0.0, "neg_infinity": -math.inf}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Init:
     """The state before the first element, filled with ``value``.
 
@@ -385,8 +385,13 @@ def _packing(
     fixed = int(kept) if kept.is_static else 0
     shape = (0, fixed) if rows else (fixed, 0)
     init = empty(shape) if given is None else given[0]
-    if (init.rows, init.cols) != shape:
+    if init.kind != "empty" or (init.rows, init.cols) != shape:
         raise DTypeError(f"'{fn}' starts from empty({shape}), found {init}")
+    if init.dtype is not None and init.dtype is not tile.dtype:
+        raise DTypeError(
+            f"'{fn}' packs tiles of {tile.dtype}, found init of {init.dtype}; leave out the dtype "
+            "of init, or cast the elements"
+        )
     side = _packed(tile.rows if rows else tile.cols, stream, reduced, namer)
     return Tile(tile.dtype, side, kept) if rows else Tile(tile.dtype, kept, side), init
 

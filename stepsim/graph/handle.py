@@ -6,11 +6,11 @@ Operators are built on handles; :class:`stepsim.graph.stream.Stream` adds the op
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import RankError
+from stepsim.frozen import frozen
 from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.sizes.shapes import cardinality, format_dims
 from stepsim.graph.sizes.sizes import Expression, Size, expression
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Padding:
     """Rows were padded: of ``padded`` rows in the stream, ``valid`` are real.
 
@@ -35,7 +35,7 @@ class Padding:
     chunk_rows: Size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SplitPadding:
     """Padding of a merged stream, by input of the merge; empty if unknown."""
 

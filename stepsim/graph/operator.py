@@ -133,7 +133,7 @@ class Operator:
 
 
 def _name_of(fn: object) -> str:
-    """The name of a function; empty for what is none, which constructors refuse later."""
+    """The name of a function; empty for other objects, which constructors refuse later."""
     name = getattr(fn, "name", "")
     return name if isinstance(name, str) else ""
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib
-import logging
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.graph.functions.function import Function
 from stepsim.graph.ops.flat_map.flat_maps import StreamFunction
 from stepsim.plugins import Plugin, usable
 
-_log = logging.getLogger("stepsim")
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = deferred("logging")
+
 _named: set[str] = set()
 
 
@@ -29,7 +34,7 @@ def offered_functions() -> dict[str, Plugin]:
         plugin = offered.pop(name)
         if name not in _named:
             _named.add(name)
-            _log.warning(
+            logging.getLogger("stepsim").warning(
                 "plugin '%s' of package %s is left out: st.fn.%s is a function of stepsim; offer "
                 "it by another name",
                 name, plugin.package, name,

@@ -12,6 +12,7 @@ import numpy as np
 from stepsim.arguments import label_of, shown
 from stepsim.dtypes import DType as DType, dtype_of as dtype_of, packed_bytes
 from stepsim.errors import ArgError, DTypeError
+from stepsim.frozen import frozen
 from stepsim.graph.sizes.dims import Dim, DimLike
 from stepsim.graph.sizes.limits import COUNT, SELECTED, SIZE, STREAMS
 from stepsim.graph.sizes.sizes import Expression, Size, expression, product
@@ -75,7 +76,7 @@ U64_TILE = Tile(DType.u64, Dim(1), Dim(1))
 """A whole number: a length, an index or an address."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MultiHot:
     """A set of selected indices below ``width``; ``hot`` is their number if it is always the
     same."""
@@ -96,7 +97,7 @@ class MultiHot:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexSelector:
     """Up to ``active`` integer indices below ``width``."""
 
@@ -116,7 +117,7 @@ class IndexSelector:
         return f"IndexSelector[{self.width}, k={self.active}]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ack:
     """The acknowledgment of a random store: a plain bool."""
 
@@ -124,7 +125,7 @@ class Ack:
         return "Ack"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Buffer:
     """A read-only reference to a tensor of tiles in on-chip memory; rank-b buffers have b dims."""
 

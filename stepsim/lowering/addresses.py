@@ -9,13 +9,14 @@ once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, LoweringError, did_you_mean
+from stepsim.frozen import frozen
 from stepsim.graph import (
     LinearLoad,
     LinearStore,
@@ -47,7 +48,7 @@ class Place(NamedTuple):
     layout: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Region:
     """A tensor off chip.
 
@@ -69,7 +70,7 @@ class Region:
     known: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AddressMap:
     """Regions of a program in the order of its memory ports, and the accesses of every port there.
 
@@ -172,7 +173,7 @@ def _place(name: str, value: object) -> Place:
     return Place(base, layout)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _User:
     """A memory port before its tensor has a place.
 
@@ -231,7 +232,7 @@ def address_map(
     for mark, (key, members) in enumerate(groups.items()):
         region = regions[key]
         for user in members:
-            access = _access(user, region, machine, timing)
+            access = _access(user, region, machine)
             aliased = rules.bases == "zero"
             accesses[user.unit.name] = access._replace(mark=mark << _MARK if aliased else 0)
     return AddressMap(tuple(regions.values()), accesses, capacity)
@@ -353,7 +354,7 @@ def _placed(
             )
         regions[key] = Region(key, names, bases.pop() if bases else -1, size, layout, known)
     align = rules.alignment if rules.bases == "packed" else 1
-    regions = _with_bases(regions, rules.bases, align, machine.hbm.request_bytes)
+    regions = _with_bases(regions, rules.bases, align)
     regions = _with_rest(regions, groups, rules.bases, align, capacity)
     for region in regions.values():
         if region.base + region.size > capacity or region.size == 0:
@@ -367,9 +368,7 @@ def _placed(
     return regions
 
 
-def _with_bases(
-    regions: dict[str, Region], rule: str | int, align: int, request_bytes: int
-) -> dict[str, Region]:
+def _with_bases(regions: dict[str, Region], rule: str | int, align: int) -> dict[str, Region]:
     """Bases of all regions whose size is known and whose base is not."""
     taken = sorted((r.base, r.base + r.size) for r in regions.values() if r.base >= 0)
     placed, end = {}, 0
@@ -431,7 +430,7 @@ def _refuse_overlaps(where: str, regions: list[Region]) -> None:
             )
 
 
-def _access(user: _User, region: Region, machine: Machine, timing: DramTiming) -> PortAccess:
+def _access(user: _User, region: Region, machine: Machine) -> PortAccess:
     """The accesses of the port of a user in its region."""
     operator = user.unit.operator
     write = isinstance(operator, LinearStore | RandomStore)

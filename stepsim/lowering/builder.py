@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stepsim.collection import without_collection
 from stepsim.errors import LoweringError
 from stepsim.kernels import (
+    CAN_BE_BOUNDED,
     CHANNEL,
     KINDS,
     MAX_TILE_SIDE,
@@ -19,6 +20,7 @@ from stepsim.kernels import (
     MemoryTable,
     Payload,
     PortAccess,
+    bounded_table,
     dram_table,
     have_producers_park,
 )
@@ -200,7 +202,7 @@ class ImageBuilder:
             ports=ports,
             memory_table=table.words,
             globals=g,
-            memory_model=network.timing.memory_model,
+            memory_model=network.timing.engine_model,
             unit_names=tuple(s.name for s in network.units),
             unit_ops=tuple(s.op for s in network.units),
             channel_names=tuple(c.name for c in network.channels),
@@ -378,7 +380,7 @@ def machine_globals(values: NDArray[np.void], timing: TimingParams, table: Memor
     values["slack"] = timing.closure_slack
     values["memory_channels"] = timing.hbm_channels
     values["memory_interval"] = timing.hbm_interval
-    values["memory_delay"] = max(1, timing.hbm_startup + timing.hbm_latency)
+    values["memory_delay"] = timing.delay
     values["memory_model"] = memory.code_of(timing.memory_model)
     values["memory_words"] = len(table.words)
     values["memory_cache"] = table.cache
@@ -395,6 +397,13 @@ def memory_table(
         known = ", ".join(memory.MEMORY_MODELS)
         raise LoweringError(f"unknown memory model {timing.memory_model!r}; known are {known}")
     model = memory.MEMORY_MODELS[timing.memory_model]
+    if timing.outstanding is not None:
+        if model.name not in CAN_BE_BOUNDED:
+            raise LoweringError(
+                f"memory model {model.name!r} takes no bound of the requests under way; "
+                f"{', '.join(CAN_BE_BOUNDED)} do"
+            )
+        return bounded_table(model.name, timing.hbm_channels, bundles, timing.outstanding)
     if not model.addressed:
         return model.table_for(timing.hbm_channels, bundles)
     if timing.dram is None:

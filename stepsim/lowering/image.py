@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels import PortAccess
+from stepsim.kernels import BOUNDED, PortAccess
 from stepsim.lowering.network import UnitOrigin
 
 
@@ -96,7 +96,7 @@ class Image:
         parts = (self.units, self.channels, self.slots, self.tokens, self.ports, shared)
         for array in (*parts, self.params[: self.selectors_at]):
             digest.update(array.tobytes())
-        if self.accesses:
+        if self.accesses or self.memory_model == BOUNDED.name:
             # The contents of the table of such a model do not follow from the rest.
             digest.update(self.memory_table.tobytes())
         return digest

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from stepsim.kernels import DramTiming, PortAccess
+from stepsim.frozen import frozen
+from stepsim.kernels import BOUNDED, DramTiming, PortAccess
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimingParams:
     """The numbers of a machine that the timing rules use.
 
@@ -25,6 +26,8 @@ class TimingParams:
     hbm_channels, hbm_interval, hbm_latency, hbm_startup : ``C``, ``II``, ``LAT``, ``SU`` in cycles.
     closure_slack : cycles ``k`` by which a closure is noticed before the producer's pace + 1.
     memory_model : name of the memory model behind the ports.
+    outstanding : requests of a port that may be under way, None for any number; that of a memory
+        with addresses is part of ``dram``.
     model : rules of the operators where the two public simulators differ, ``step-2025`` or
         ``step-2026``.
     dram : the DRAM and the path to it, for a memory model with addresses. ``hbm_channels`` requests
@@ -42,6 +45,17 @@ class TimingParams:
     memory_model: str = "published"
     model: str = "step-2025"
     dram: DramTiming | None = None
+    outstanding: int | None = None
+
+    @property
+    def delay(self) -> int:
+        """Cycles from the start of a request on a channel to its response."""
+        return max(1, self.hbm_startup + self.hbm_latency)
+
+    @property
+    def engine_model(self) -> str:
+        """Name of the memory model that the engine of a run has."""
+        return self.memory_model if self.outstanding is None else BOUNDED.name
 
     @property
     def ahead(self) -> int:
@@ -93,7 +107,7 @@ class UnitSpec:
     origin: UnitOrigin = NO_ORIGIN
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Network:
     """Units in construction order, joined by channels (indices into ``channels``)."""
 

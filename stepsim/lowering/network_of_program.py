@@ -12,6 +12,7 @@ from stepsim.errors import MachineError
 from stepsim.graph import FIFO_DEPTH, Compute, Program, WiredUnit, Wiring, wire
 from stepsim.kernels import (
     ARBITERS,
+    CAN_BE_BOUNDED,
     MEMORY_MODELS,
     DramSpec,
     DramTiming,
@@ -30,7 +31,7 @@ def timing_of(machine: Machine) -> TimingParams:
     Raises
     ------
     MachineError
-        The engine has no such memory model.
+        The engine has no such memory model, or the requests of its ports cannot be bounded.
     """
     model = machine.hbm.model
     if model not in MEMORY_MODELS:
@@ -51,6 +52,12 @@ def timing_of(machine: Machine) -> TimingParams:
     if MEMORY_MODELS[model].addressed:
         dram = dram_timing(machine)
         rate = _rate_of(dram)
+    elif hbm.outstanding is not None and model not in CAN_BE_BOUNDED:
+        raise MachineError(
+            f"machine '{machine.name}': hbm.port.outstanding is {hbm.outstanding}, but hbm.model "
+            f"'{model}' takes no bound; {', '.join(CAN_BE_BOUNDED)} and dram do. Remove it, or set "
+            "one of these models"
+        )
     return TimingParams(
         onchip_bytes_per_cycle=machine.onchip.bytes_per_cycle,
         request_bytes=hbm.request_bytes,
@@ -58,6 +65,7 @@ def timing_of(machine: Machine) -> TimingParams:
         memory_model=model,
         model=machine.model,
         dram=dram,
+        outstanding=None if dram is not None else hbm.outstanding,
         **rate,
     )
 
@@ -101,11 +109,13 @@ def dram_timing(machine: Machine) -> DramTiming:
             f"machine '{machine.name}': hbm.request_bytes is {hbm.request_bytes}; expected a "
             f"multiple of {spec.access_bytes}, the bytes of an access of the DRAM"
         )
+    outstanding = hbm.outstanding
+    assert outstanding is not None  # of a DRAM it never is
     clocks = machine.dram_clocks_per_cycle
     front = FrontEnd(
         request_bytes=hbm.request_bytes,
         parts=parts,
-        outstanding=port.outstanding,
+        outstanding=outstanding,
         request_latency=port.request_latency,
         response_latency=port.response_latency,
         arbiter=ARBITERS.index(hbm.arbiter or "fair"),

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.frozen import frozen
 from stepsim.kernels import SOURCE
 from stepsim.lowering.builder import build_image
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Group:
     """Selectors shared by several units: first number, how many, number of set flags, width."""
 

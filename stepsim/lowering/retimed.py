@@ -42,7 +42,7 @@ def with_timing(image: Image, timing: TimingParams) -> Image:
         params=params,
         memory_table=table.words,
         globals=values,
-        memory_model=timing.memory_model,
+        memory_model=timing.engine_model,
     )
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from stepsim.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class BusyUnit:
-    """The breakdown of one unit: cycles that add up to the run, and its longest wait for a peer."""
+    """The breakdown of one unit: cycles that add up to the run, and its longest wait for a peer.
+
+    ``label``, ``function`` and ``source`` (``file:line``) are those of its operator, where it has
+    them.
+    """
 
     name: str
     operator: str
@@ -22,6 +28,9 @@ class BusyUnit:
     before: int
     after: int
     longest_wait: str | None
+    label: str | None = None
+    function: str | None = None
+    source: str | None = None
 
 
 def busiest_units(units: Mapping[str, Any], count: int = 5) -> tuple[BusyUnit, ...]:

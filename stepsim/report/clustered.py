@@ -49,7 +49,7 @@ def clustered(
     sizes, edges, across, down : as in `layered`.
     clusters : numbers of the boxes in each; no box is in two of them.
     """
-    chosen = _acyclic(len(sizes), edges, clusters)
+    chosen = _acyclic(edges, clusters)
     owner = {node: one for one in chosen for node in clusters[one]}
     insides = {one: _Inside(clusters[one], owner, sizes, edges, across, down) for one in chosen}
     outer: list[int] = []  # cluster -1 - one, or the number of a box
@@ -148,9 +148,7 @@ class _Inside:
         return point[0] + corner[0] + self._left, point[1] + corner[1] + self._top
 
 
-def _acyclic(
-    nodes: int, edges: Sequence[tuple[int, int]], clusters: Sequence[Sequence[int]]
-) -> list[int]:
+def _acyclic(edges: Sequence[tuple[int, int]], clusters: Sequence[Sequence[int]]) -> list[int]:
     """The clusters to which no path from outside leads back."""
     chosen = list(range(len(clusters)))
     while True:

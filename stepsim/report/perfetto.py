@@ -55,7 +55,7 @@ _COUNTERS: Final = (
 """Columns of `Result.timeline` that are shown, with names and units."""
 
 _COUNTER_BINS: Final = 2000
-_NAMES_TOLD: Final = 8
+_NAMES_SHOWN: Final = 8
 _FLOW_SHARE: Final = 0.1  # of a file, at most
 _PATH_SHARE: Final = 0.1
 
@@ -163,7 +163,7 @@ def fifos_of(name: str, fifos: Sequence[str], where: str) -> list[int]:
     found = [i for i, fifo in enumerate(fifos) if name in (fifo, unnumbered(fifo))]
     if not found:
         near = did_you_mean(str(name), list(dict.fromkeys(map(unnumbered, fifos))))
-        some = ", ".join(fifos[:_NAMES_TOLD]) + (", ..." if len(fifos) > _NAMES_TOLD else "")
+        some = ", ".join(fifos[:_NAMES_SHOWN]) + (", ..." if len(fifos) > _NAMES_SHOWN else "")
         raise ArgError(
             f"{where}: there is no FIFO {shown(name)}{near} The program has {some or 'none'}; the "
             "table of FIFOs next to a run names them"

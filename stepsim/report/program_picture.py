@@ -94,7 +94,7 @@ def _box(one: Mapping[str, Any], room: float) -> Box:
     plain, words = unnumbered(one["name"]), ", ".join(one["operators"])
     if one["function"] and one["function"] != plain:
         words += f" {one['function']}"
-    # What the title says already is not said again.
+    # Do not repeat what the title says.
     details = ["" if words == plain else words, line_of(one["source"])]
     lines = [title, *filter(None, [_cut(" · ".join(filter(None, details)))])]
     look = "box"

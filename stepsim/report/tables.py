@@ -7,6 +7,7 @@ from typing import Any
 
 from stepsim.report.busiest import BusyUnit
 from stepsim.report.terminal_table import Cell, Column, TerminalTable
+from stepsim.results import line_of
 
 _STYLES = {"ok": "green"}
 
@@ -57,18 +58,32 @@ def units_table(units: Sequence[BusyUnit], cycles: int) -> TerminalTable:
     shares_of = (Column(name, "right") for name in ("busy", "memory", "input", "output", "idle"))
     table = TerminalTable(
         "busiest units",
-        [Column("unit"), Column("operator", style="dim"), *shares_of, Column("waited longest for")],
+        [
+            Column("unit"),
+            Column("operator", style="dim"),
+            Column("line", style="dim"),
+            *shares_of,
+            Column("waited longest for"),
+        ],
     )
     for unit in units:
         idle = unit.before + unit.after
         shares = (unit.busy, unit.wait_memory, unit.wait_input, unit.wait_output, idle)
         table.add(
             unit.name,
-            unit.operator,
+            _operator(unit),
+            line_of(unit.source) or "-",
             *(_percent(share / cycles if cycles else None) for share in shares),
             unit.longest_wait or "-",
         )
     return table
+
+
+def _operator(unit: BusyUnit) -> str:
+    """The operator with its function, unless the name of the unit states it: ``map silu``."""
+    function = unit.function
+    named = function is None or unit.name.rpartition("#")[0] == function
+    return unit.operator if named else f"{unit.operator} {function}"
 
 
 def comparison_table(rows: Mapping[str, Row], heading: str, title: str) -> TerminalTable:

@@ -81,7 +81,8 @@ TAKEN: Final = frozenset((*EVERY_MEASURE, *_names("runs", "traces", "outcomes", 
 def field(name: str, kind: pa.DataType | str, unit: str, definition: str) -> pa.Field:
     """A column of a table, with its unit and definition in the metadata."""
     if isinstance(kind, str):
-        kind = pa.type_for_alias(kind)
+        inner = kind.removeprefix("list<").removesuffix(">")
+        kind = pa.type_for_alias(kind) if inner == kind else pa.list_(pa.type_for_alias(inner))
     return pa.field(name, kind, metadata={"unit": unit, "definition": definition})
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from stepsim.errors import ArgError
+from stepsim.frozen import frozen
 from stepsim.results.places import flows_text
 from stepsim.shown import shown
 from stepsim.typed import typed
@@ -17,7 +18,7 @@ ENDED: Final = ("ok", "infeasible")
 _SHOWN_PER_GROUP = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wait:
     """A blocked unit.
 
@@ -44,7 +45,7 @@ class Wait:
         return f"{self.unit} waits for {self.peer} to {verb} '{self.fifo}' [{fill}]{where}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """A unit that failed, and why."""
 
@@ -59,7 +60,7 @@ class Failure:
         return f"{self.unit} failed at cycle {self.cycle}: {self.reason}{where}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnosis:
     """What is known about a run that did not end with status ok.
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.frozen import frozen
+
 WAIT: Final = np.dtype(
     [
         ("unit", np.int32),
@@ -56,7 +58,7 @@ def records_by(owner: str, kind: np.dtype[np.void], **columns: NDArray[Any]) -> 
     return made[np.argsort(made[owner], kind="stable")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Memory:
     """The off-chip memory of the machine.
 
@@ -67,12 +69,27 @@ class Memory:
         operator has its own memory.
     latency : cycles that an access takes in addition to those of its requests.
     bundle : requests that each unit issues per cycle.
+    window : requests of an access after which each unit, alone, waits for the response of the first
+        one; far more than there are without a bound on the requests under way.
+    turn : cycles from a request to the first one that may take its place under such a bound.
     """
 
     request_bytes: int
     per_cycle: float | None
     latency: int
     bundle: NDArray[np.int64]
+    window: NDArray[np.int64]
+    turn: int
+
+    def issuing(self, units: NDArray[Any], requests: NDArray[Any]) -> NDArray[Any]:
+        """Cycles in which units, by number, issue accesses of so many requests when they are alone.
+
+        An access without a request of its own takes none.
+        """
+        last = requests - 1
+        window = self.window[units]
+        cycles = last // window * self.turn + last % window // self.bundle[units] + 1
+        return np.where(requests > 0, cycles, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -56,12 +56,11 @@ def folded(
     for title, members in calls.items():
         look = tuple(sorted(colors[unit] for unit in members))
         boxes.setdefault(look, []).append((title, members))
-    return [_box(alike, names, kinds, sources) for alike in boxes.values()]
+    return [_box(alike, kinds, sources) for alike in boxes.values()]
 
 
 def _box(
     alike: Sequence[tuple[str, Sequence[int]]],
-    names: Sequence[str],
     kinds: Sequence[str],
     sources: Sequence[str | None],
 ) -> Folded:

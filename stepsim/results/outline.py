@@ -40,7 +40,7 @@ def outline_of(wiring: Wiring) -> dict[str, Any]:
     -------
     ``version``; ``program``, its defaults; ``boxes``, each with ``name``, ``operators`` (in the
     language), ``function``, ``source``, ``count`` (of lanes), ``units``, ``parameters`` and
-    ``outputs`` (of the first lane; ``all_outputs`` tells all of them); and ``edges``: numbers of
+    ``outputs`` (of the first lane; ``all_outputs`` has those of all); and ``edges``: numbers of
     two boxes, ``count`` (of FIFOs), ``elements`` and ``depths``.
     """
     units, fifos = wiring.units, wiring.fifos

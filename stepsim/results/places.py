@@ -52,7 +52,7 @@ def place_of(name: str) -> Place:
     operator = _LANE.sub("*", plain)
     whole = whole_of(name)
     if whole:
-        # Calls in one lane each are told apart by their lanes.
+        # Calls in one lane each are distinguished by their lanes.
         return Place(_LANE.sub("*", unnumbered(whole)) if lane else whole, operator, lane)
     inner = operator.partition("(")[2].rstrip(")") or operator
     words = inner.partition(">")[0].removesuffix(".*").split(".")

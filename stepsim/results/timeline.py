@@ -80,7 +80,7 @@ def _memory(events: Events, edges: _Times) -> dict[str, Any]:
     accesses, memory = events.accesses, events.memory
     begin, end = accesses["begin"], accesses["end"]
     requests = accesses["requests"]
-    alone = np.ceil(requests / memory.bundle[accesses["unit"]])
+    alone = memory.issuing(accesses["unit"], requests)
     if memory.per_cycle is not None:
         alone = np.maximum(alone, np.ceil(requests / memory.per_cycle))
     late = np.minimum(begin + alone.astype(np.int64) + memory.latency, end)
@@ -105,7 +105,7 @@ def bandwidth(events: Events, edges: _Times) -> NDArray[Any]:
     if not len(accesses):
         return np.zeros(len(edges) - 1)
     # Tiles below one request share one: an access may issue no request of its own.
-    cycles = np.maximum(-(-accesses["requests"] // memory.bundle[accesses["unit"]]), 1)
+    cycles = np.maximum(memory.issuing(accesses["unit"], accesses["requests"]), 1)
     begin = accesses["begin"] + 1
     end = begin + cycles
     times = np.unique(np.concatenate((begin, end, edges)))

@@ -87,5 +87,5 @@ pack_cols = _pack("pack_cols", "cols")
 signal = standard(
     "signal", "1 1; a b -> 1 1", None, "A one when a reduction is over.", cycles=1,
     kinds=("tile", "tile"), dtype=DType.u64, valid=("rows",), numbers=(("constant", 1),),
-    text="An accumulation of any tiles; it tells that a request is finished.",
+    text="An accumulation of any tiles; it signals that a request is finished.",
 )  # fmt: skip

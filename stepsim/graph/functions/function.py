@@ -121,7 +121,7 @@ class Function:
         return super().__reduce__()
 
     def identity(self) -> str:
-        """All that a run can tell it by, as a text."""
+        """Everything that distinguishes it in a run, as a text."""
         if self.of_whole is not None:
             return f"{self} of whole numbers"
         return str(self) if self.standard else f"{self} {self.record()} {self.dtypes}"
@@ -249,7 +249,7 @@ def _shifted(rule: Rule) -> Rule:
 
 
 def usual_valid(shape: Shape) -> tuple[Rule, ...]:
-    """Valid rows of results when nothing else is said.
+    """Valid rows of results of a function that declares nothing else.
 
     Those of the first element with the rows of the result; of broadcast operands the most.
     """

@@ -16,7 +16,7 @@ from stepsim.graph.types import DType, ElementType, Tile
 Same = Callable[[Dim, Dim, Callable[[], str]], None]
 """Checks two dims: (left, right, what they are); raises when they are not proved equal.
 
-What they are is said by a function, because thousands of dims are checked and few are refused.
+A function describes them, because thousands of dims are checked and few are refused.
 """
 
 
@@ -125,7 +125,7 @@ def _check_least(fn: Function, tile: Tile) -> None:
 def evaluated(
     fn: Function, side: Polynomial, elements: Sequence[Tile], setting: Setting
 ) -> Dim | None:
-    """A side of a state as the elements have it; None when they do not tell."""
+    """A side of a state as the elements have it; None when they do not determine it."""
     first = 2 * fn.shape.states
     if side.letter is not None:
         number = fn.shape.sides.get(side.letter, -1) - first

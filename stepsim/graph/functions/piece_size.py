@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from stepsim.errors import ArgError, did_you_mean
+from stepsim.frozen import frozen
 from stepsim.graph.functions.polynomial import ZERO, Polynomial
 from stepsim.graph.functions.shape import side_of
 from stepsim.graph.sizes.sizes import Size, ceil_div, divided
@@ -18,7 +18,7 @@ _CEILING = re.compile(r"ceil\((.+)/([0-9]{1,10})\)")
 _QUOTIENT = re.compile(r"(.+)/([0-9]{1,10})")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PieceSize:
     """A polynomial in the words of :data:`PIECE_WORDS`, divided by a number and rounded up.
 

@@ -5,11 +5,11 @@ dims of these with the last token. A source without an outer dim of 1 is written
 so its last token carries a stop that the program does not have. Most operators pass it on
 unnoticed. Some lose it, and some give up: those that compare the levels of two streams, and those
 that take no stop above the rank of their input. A few others then run, but no longer at the same
-time, since a stop tells them what in the program only the end of the stream does.
+time, since a stop marks what in the program only the end of the stream marks.
 
-Where only a run could tell, operators are refused: those that depend on levels behind a Reassemble,
-which puts the stop anywhere in its output; filters by masks that other operators make; and what
-waits for the end of a stream whose producer may go on after its last token.
+Where only a run can decide, operators are refused: those that depend on levels behind a
+Reassemble, which puts the stop anywhere in its output; filters by masks that other operators make;
+and what waits for the end of a stream whose producer may go on after its last token.
 
 The rules are those of the timing rules, operator by operator. Operators that are not named below
 read one stream, and their outputs end as it does.
@@ -261,7 +261,7 @@ def _ends_with_data(reading: _Reading) -> str | None:
 
 
 def _reshape(reading: _Reading) -> str | None:
-    """The end of the last chunk is told by the stop, in the program by the end of the stream."""
+    """A stop marks the end of the last chunk; in the program, the end of the stream does."""
     params = reading.unit.params
     waits = params["ri"] == 0 and (params["outer"] or "pad" in params)
     if reading.raised[0] is None or not waits or not reading.late:

@@ -92,7 +92,7 @@ def nodes_of(
             )
         found.append(
             Node(
-                position, one.id, one.name, kind, title, message, _shape(one, title),
+                position, one.id, one.name, kind, title, message, _shape(one),
                 _edges(message, kind, generation, ids, title), count_outputs(kind, message),
             )
         )  # fmt: skip
@@ -139,7 +139,7 @@ def _kind(one: Any, schema: Schema, known: Collection[str], title: str, skip_unk
     return kind
 
 
-def _shape(one: Any, title: str) -> tuple[int | str, ...] | None:
+def _shape(one: Any) -> tuple[int | str, ...] | None:
     if not one.stream_shape:
         return None
     return tuple(

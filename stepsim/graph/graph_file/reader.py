@@ -89,7 +89,7 @@ def load_graph(
     schema = schema_of(numbers_of(generation or _generation(data, where), numbers))
     graph = schema.parse(data, where)
     if not skip_unknown:
-        _check_top(graph, schema, where)
+        _check_top(graph, where)
     nodes = nodes_of(graph, schema, ROWS, where, skip_unknown)
     settings = Settings(
         SideArrays(folder, arrays),
@@ -176,7 +176,7 @@ def _is_empty(type_: bytes) -> bool:
     return (len(type_) <= 3 and type_[-1:] in (b"", b"\0")) or type_.startswith(b"\x2a\x02")
 
 
-def _check_top(graph: Any, schema: Schema, where: str) -> None:
+def _check_top(graph: Any, where: str) -> None:
     unknown = sorted({one.field_number for one in protobuf.unknown_fields.UnknownFieldSet(graph)})
     if unknown:
         numbers = ", ".join(map(str, unknown))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from stepsim.frozen import frozen
 from stepsim.graph.sizes.dims import Dim, Kind
 from stepsim.graph.sizes.formula import constant_of
 from stepsim.graph.sizes.sizes import Size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assumption:
     """An equality that the user stated; a run must check it."""
 
@@ -48,7 +48,9 @@ class Equalities:
             x, y = self._canon(a.size), self._canon(b.size)
             if isinstance(x, int) or (not isinstance(y, int) and not x.is_symbol and y.is_symbol):
                 x, y = y, x
-            self.unified[x] = y
+            if isinstance(y, int) or y.replaced({x: y}) == y:
+                self.unified[x] = y
+            # else one side is part of the other, and replacing it would never end: a run checks it
 
     def compare(self, a: Dim, b: Dim) -> bool | None:
         """True: proved equal, False: proved different, None: unknown."""

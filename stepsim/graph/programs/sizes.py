@@ -13,7 +13,6 @@ from stepsim.graph.programs.equalities import Assumption, Equalities
 from stepsim.graph.programs.source_line import source_line
 from stepsim.graph.sizes.dims import Dim, DimLike, Namer
 from stepsim.graph.sizes.formula import Formula, light
-from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.sizes.sizes import Expression, Size
 from stepsim.graph.stream import Stream
 
@@ -144,10 +143,3 @@ class ProgramSizes:
         size = light(symbol)
         found = self.namer.provenance.get(size) if isinstance(size, Formula) else None
         return found or "not a symbol of this program"
-
-    def symbols_of(self, sizes: Sequence[Dim]) -> str:
-        """Provenance lines of the symbols in some dims, for messages."""
-        found = {s for d in sizes if not isinstance(d.size, int) for s in d.size.symbols()}
-        return "; ".join(f"{s}: {self.provenance(s)}" for s in sorted(found, key=str)) or (
-            f"no symbols in {format_dims(sizes)}"
-        )

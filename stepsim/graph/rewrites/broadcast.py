@@ -7,9 +7,9 @@ Feedback placeholders are followed to their streams.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stepsim.frozen import frozen
 from stepsim.graph.stream import Stream
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reader:
     """One input of one operator."""
 

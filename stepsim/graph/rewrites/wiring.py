@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.collection import without_collection
 from stepsim.errors import LoweringError
+from stepsim.frozen import frozen
 from stepsim.graph.ops.feedback import FeedbackSource
 from stepsim.graph.ops.routing.routing_table import check_bindings
 from stepsim.graph.programs.program import Program, check_program
@@ -46,7 +47,7 @@ class WiredFifo:
     stream: Stream
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wiring:
     """Units in construction order and the FIFOs between them."""
 

@@ -147,7 +147,7 @@ class Formula:
 
     def __add__(self, other: Any) -> Any:
         size = _operand(other)
-        return NotImplemented if size is None else added((self, size))
+        return NotImplemented if size is None else sum_of((self, size))
 
     def __mul__(self, other: Any) -> Any:
         size = _operand(other)
@@ -161,7 +161,7 @@ class Formula:
 
     def __sub__(self, other: Any) -> Any:
         size = _operand(other)
-        return NotImplemented if size is None else added((self, multiplied((-1, size))))
+        return NotImplemented if size is None else sum_of((self, multiplied((-1, size))))
 
     def __rsub__(self, other: Any) -> Any:
         return (-self) + other
@@ -235,7 +235,7 @@ class Sum(Formula):
 
     def _rebuilt(self, table: Mapping[Any, Size]) -> Size:
         if len(self._terms) > 1:
-            return added(
+            return sum_of(
                 replaced(of_powers(number, bases_of(factors)), table)
                 for factors, number in self._terms.items()
             )
@@ -277,8 +277,8 @@ def bases_of(factors: Factors) -> Iterable[tuple[Formula, int]]:
     return ((factors, 1),) if isinstance(factors, Formula) else factors
 
 
-def added(sizes: Iterable[Size | Fraction]) -> Size:
-    """The sum."""
+def sum_of(sizes: Iterable[Size | Fraction]) -> Size:
+    """The sum in canonical form."""
     terms: dict[Factors, Number] = {}
     for size in sizes:
         if isinstance(size, Sum):

@@ -19,12 +19,12 @@ from stepsim.graph.sizes.formula import (
     Formula,
     Size as Size,
     Sum,
-    added,
     bases_of,
     light,
     multiplied,
     of_powers,
     scaled,
+    sum_of as sum_of,
 )
 
 if TYPE_CHECKING:
@@ -59,11 +59,6 @@ def expression(size: Size) -> Expression:
 def text(size: Size) -> str:
     """``str(size)``."""
     return str(size)
-
-
-def sum_of(sizes: Iterable[Size | Fraction]) -> Size:
-    """Sum in canonical form."""
-    return added(sizes)
 
 
 def ceil_div(a: Size, b: int) -> Size:

@@ -11,7 +11,7 @@ import sympy
 
 from stepsim.graph.sizes import atoms
 from stepsim.graph.sizes.atoms import Largest, Opaque, Symbol
-from stepsim.graph.sizes.formula import Formula, Number, Size, added, bases_of, multiplied
+from stepsim.graph.sizes.formula import Formula, Number, Size, bases_of, multiplied, sum_of
 
 
 class _Count(sympy.Function):
@@ -98,12 +98,12 @@ def formula_of(expression: Any) -> Size:
     """The formula of an expression; an int if it is a number."""
     if expression.is_Rational:
         number = Fraction(int(expression.p), int(expression.q))
-        return added((number,))
+        return sum_of((number,))
     if expression.is_Symbol:
         plain = expression == symbol(expression.name)
         return Symbol(expression.name) if plain else Opaque(expression)
     if expression.is_Add:
-        return added(map(formula_of, expression.args))
+        return sum_of(map(formula_of, expression.args))
     if expression.is_Mul:
         return multiplied(map(formula_of, expression.args))
     if expression.is_Pow and expression.exp.is_Integer and not expression.base.is_number:

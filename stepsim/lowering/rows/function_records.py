@@ -7,9 +7,9 @@ so that the engine need not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from stepsim.frozen import frozen
 from stepsim.kernels import RECORD_RESULTS, RULE_WORDS, Adopt, Side, Valid, Value
 from stepsim.lowering.rows.row import refused
 
@@ -25,7 +25,7 @@ _MOST_BITS: Final = 8192
 _LARGEST: Final = (1 << 62) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EncodedFunction:
     """A record as integers, and the properties that its unit needs."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stepsim.errors import LoweringError
+from stepsim.frozen import frozen
 from stepsim.kernels import UnitKind
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ Parameters = Mapping[str, int | list[int]]
 Encoder = Callable[["ImageBuilder", "UnitSpec"], Parameters]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """How one unit of the vocabulary is laid out.
 

@@ -11,7 +11,15 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from stepsim.kernels import INFINITY
-from stepsim.kernels.units import dealing, flatmaps, references, routing, row_filter, shape, shuffle
+from stepsim.kernels.units import (
+    fixed_order,
+    flatmaps,
+    references,
+    routing,
+    row_filter,
+    shape,
+    shuffle,
+)
 from stepsim.lowering.rows.row import (
     Encoder,
     Parameters,
@@ -129,9 +137,9 @@ ROWS_2026: Final[Mapping[str, Row]] = {
     "ReshapePadStream": Row(shape.RESHAPE, _reshape(masks=True)),
     "RetileStreamify": Row(flatmaps.RETILE, _retile),
     "Partition": Row(routing.PARTITION, _partition),
-    "StaticReassemble": Row(dealing.STATIC_REASSEMBLE, _static_reassemble),
-    "ContextDeinterleave": Row(dealing.DEINTERLEAVE, no_parameters),
-    "ContextInterleave": Row(dealing.INTERLEAVE, no_parameters),
+    "StaticReassemble": Row(fixed_order.STATIC_REASSEMBLE, _static_reassemble),
+    "ContextDeinterleave": Row(fixed_order.DEINTERLEAVE, no_parameters),
+    "ContextInterleave": Row(fixed_order.INTERLEAVE, no_parameters),
     "PromoteOuter": Row(references.PROMOTE_OUTER, no_parameters),
     "RepeatRef": Row(references.REPEAT_REF, _repeat_ref),
     "TakeLast": Row(references.TAKE_LAST, no_parameters),

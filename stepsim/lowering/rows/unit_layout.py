@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from stepsim.errors import LoweringError
+from stepsim.frozen import frozen
 from stepsim.kernels import code_of
 from stepsim.lowering.network import UnitSpec
 from stepsim.lowering.rows.registry import REGISTRY
@@ -15,7 +15,7 @@ from stepsim.lowering.rows.row import Row, refused
 _MAX_PARAM: Final = 1 << 53
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnitLayout:
     """A row of the registry, and the properties derived from it.
 

@@ -59,7 +59,7 @@ Report.plain = (value, digits = 4) => {
 };
 
 /** A number in a unit in which it is short: 991.4 MB, 95.2 %, 1,017,241 cycles. */
-Report.told = (value, unit) => {
+Report.withUnit = (value, unit) => {
   if (value === null || value === undefined) return "not known";
   if (typeof value !== "number") return String(value);
   if (unit === "cycles") return `${Report.plain(Math.round(value * 10) / 10)} cycles`;
@@ -120,7 +120,7 @@ Report.color = (name) => {
 
 Report.startTheme = () => {
   const button = document.getElementById("theme"), root = document.documentElement;
-  const tell = () => {
+  const showTheme = () => {
     const dark = Report.isDark();
     button.textContent = dark ? "Light" : "Dark";
     button.setAttribute("aria-label", dark ? "Switch to light colors" : "Switch to dark colors");
@@ -130,12 +130,12 @@ Report.startTheme = () => {
   button.addEventListener("click", () => {
     root.dataset.theme = Report.isDark() ? "light" : "dark";
     try { localStorage.setItem("stepsim-theme", root.dataset.theme); } catch { /* not kept */ }
-    tell();
+    showTheme();
   });
   try {
     const kept = localStorage.getItem("stepsim-theme");
     if (kept) root.dataset.theme = kept;
   } catch { /* files may have no storage */ }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
-  tell();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
+  showTheme();
 };

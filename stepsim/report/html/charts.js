@@ -7,9 +7,9 @@ Report.palette = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E
 /** Names of users in labels of plotly, which reads some markup. */
 Report.safe = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
-/** A chart; `build` gives its traces and layout, and `told` says in words what it shows. */
-Report.chart = (told, build, options = {}) => {
-  const area = Report.el("div", { class: `chart ${options.class ?? ""}`, role: "img", "aria-label": told, id: options.id ?? null });
+/** A chart; `build` gives its traces and layout, and `description` says in words what it shows. */
+Report.chart = (description, build, options = {}) => {
+  const area = Report.el("div", { class: `chart ${options.class ?? ""}`, role: "img", "aria-label": description, id: options.id ?? null });
   const one = { area, build, ready: false };
   Report.charts.push(one);
   return { area, draw: () => drawChart(one) };

@@ -195,13 +195,13 @@ Report.graph = (data) => {
   }
 
   function unitDetails(unit) {
-    const facts = units.facts, told = ["state", "firings", "flops", "offchip_bytes", "requests", "longest_wait", "longest_wait_cycles"];
-    const others = Object.keys(units.columns).filter((name) => !told.includes(name) && !["unit", "name", "operator", "final_clock", ...Report.causes.map(([c]) => c)].includes(name));
+    const facts = units.facts, first = ["state", "firings", "flops", "offchip_bytes", "requests", "longest_wait", "longest_wait_cycles"];
+    const others = Object.keys(units.columns).filter((name) => !first.includes(name) && !["unit", "name", "operator", "final_clock", ...Report.causes.map(([c]) => c)].includes(name));
     return [
       Report.el("h3", {}, names[unit]), Report.el("p", { class: "muted" }, units.columns.operator[unit]),
       ...breakdown(cycles([unit]), length),
-      Report.el("dl", {}, [...told, ...others].filter((name) => facts[name] && units.columns[name][unit] !== null).flatMap((name) => [
-        Report.el("dt", { title: facts[name].definition }, Report.heading(name)), Report.el("dd", {}, Report.told(units.columns[name][unit], facts[name].unit))])),
+      Report.el("dl", {}, [...first, ...others].filter((name) => facts[name] && units.columns[name][unit] !== null).flatMap((name) => [
+        Report.el("dt", { title: facts[name].definition }, Report.heading(name)), Report.el("dd", {}, Report.withUnit(units.columns[name][unit], facts[name].unit))])),
       ...ends("Receives from", inputs[unit], "producer", "consumer_wait", "waits"),
       ...ends("Sends to", outputs[unit], "consumer", "producer_wait", "waits for room"),
     ];

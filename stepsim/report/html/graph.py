@@ -59,7 +59,7 @@ def _matching(groups: Groups, outline: Outline | None) -> Outline | None:
 
 
 def _from_tables(groups: Groups) -> Mapping[str, Any]:
-    """What the tables of units and FIFOs tell of the program."""
+    """What the tables of units and FIFOs say about the program."""
     each = zip(groups.names, groups.kinds, groups.sources, groups.counts, strict=True)
     return {
         "boxes": [

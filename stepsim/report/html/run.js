@@ -17,18 +17,18 @@ Report.pages.run = (data) => {
   provenance();
 
   function overview() {
-    const told = why?.verdict ?? data.verdict;
+    const verdict = why?.verdict ?? data.verdict;
     const tiles = [
-      ["status", row.status], ["cycles", Report.plain(row.cycles)], ["off-chip traffic", Report.told(row.offchip_bytes, "bytes")],
-      ["bandwidth utilization", Report.percent(row.bandwidth_utilization), row.peak_bandwidth ? `of ${Report.told(row.peak_bandwidth, "bytes/cycle")}` : ""],
-      ["FLOPs", Report.told(row.flops, "FLOPs"), row.padded_flops ? `${Report.percent(row.padded_flops / row.flops)} on padding` : ""],
-      ["compute utilization", Report.percent(row.compute_utilization), row.allocated_flops_per_cycle ? `of ${Report.told(row.allocated_flops_per_cycle, "FLOPs/cycle")}` : ""],
-      ["on-chip memory", Report.told(row.onchip_bytes, "bytes"), row.onchip_peak_bytes ? `peak ${Report.told(row.onchip_peak_bytes, "bytes")}` : ""],
+      ["status", row.status], ["cycles", Report.plain(row.cycles)], ["off-chip traffic", Report.withUnit(row.offchip_bytes, "bytes")],
+      ["bandwidth utilization", Report.percent(row.bandwidth_utilization), row.peak_bandwidth ? `of ${Report.withUnit(row.peak_bandwidth, "bytes/cycle")}` : ""],
+      ["FLOPs", Report.withUnit(row.flops, "FLOPs"), row.padded_flops ? `${Report.percent(row.padded_flops / row.flops)} on padding` : ""],
+      ["compute utilization", Report.percent(row.compute_utilization), row.allocated_flops_per_cycle ? `of ${Report.withUnit(row.allocated_flops_per_cycle, "FLOPs/cycle")}` : ""],
+      ["on-chip memory", Report.withUnit(row.onchip_bytes, "bytes"), row.onchip_peak_bytes ? `peak ${Report.withUnit(row.onchip_peak_bytes, "bytes")}` : ""],
       ["operators, FIFOs", `${Report.plain(data.units.rows)}, ${Report.plain(data.fifos.rows)}`],
     ].filter(([, value]) => value !== undefined && value !== "–");
     Report.section("verdict", "Verdict",
-      Report.el("p", { class: `verdict ${row.status === "ok" ? "" : "bad"}` }, told.sentence),
-      why ? null : Report.el("p", { class: "hint" }, "This is what the totals tell. ", Report.el("code", {}, "stepsim why"), " proves by reruns what bounds it and what a change would gain; ", Report.el("code", {}, "stepsim run --why --out RUN.parquet"), " keeps that for this page."),
+      Report.el("p", { class: `verdict ${row.status === "ok" ? "" : "bad"}` }, verdict.sentence),
+      why ? null : Report.el("p", { class: "hint" }, "This follows from the totals. ", Report.el("code", {}, "stepsim why"), " proves by reruns what bounds it and what a change would gain; ", Report.el("code", {}, "stepsim run --why --out RUN.parquet"), " keeps that for this page."),
       data.diagnosis ? Report.el("pre", {}, data.diagnosis) : null,
       Report.el("dl", { class: "tiles" }, tiles.map(([name, value, more]) => Report.el("div", {}, Report.el("dt", {}, name), Report.el("dd", {}, value, more ? Report.el("small", {}, more) : null)))));
   }
@@ -41,7 +41,7 @@ Report.pages.run = (data) => {
       fill.style.width = `${100 * Math.min(1, one.share)}%`;
       return Report.el("tr", {}, Report.el("th", { scope: "row" }, limitText[one.kind] ?? Report.heading(one.kind), one.target ? Report.el("small", {}, one.target) : null),
         Report.el("td", { class: "wide" }, Report.el("span", { class: "bar", "aria-hidden": "true" }, fill)), Report.el("td", { class: "number" }, Report.percent(one.share)),
-        Report.el("td", { class: "number" }, Report.told(one.used, one.unit)), Report.el("td", { class: "number" }, Report.told(one.peak, one.unit)), Report.el("td", { class: "number" }, Report.plain(one.bound)));
+        Report.el("td", { class: "number" }, Report.withUnit(one.used, one.unit)), Report.el("td", { class: "number" }, Report.withUnit(one.peak, one.unit)), Report.el("td", { class: "number" }, Report.plain(one.bound)));
     };
     const most = Math.max(...bounds.map((one) => one.bound));
     Report.section("limits", "Speed of light",
@@ -72,17 +72,17 @@ Report.pages.run = (data) => {
       const dots = [...groups].map(([group, list], number) => ({
         type: "scatter", mode: "markers", name: Report.safe(family[group]), x: list.map((i) => intensity[i]), y: list.map((i) => speed[i]),
         marker: { size: 7, opacity: 0.75, symbol: marks[number % marks.length] },
-        text: list.map((i) => `${Report.safe(data.units.columns.name[unit[i]])} (${Report.safe(operators[group])})<br>${Report.told(intensity[i])} FLOPs/byte, ${Report.told(speed[i], "FLOPs/cycle")}`), hovertemplate: "%{text}<extra></extra>",
+        text: list.map((i) => `${Report.safe(data.units.columns.name[unit[i]])} (${Report.safe(operators[group])})<br>${Report.withUnit(intensity[i])} FLOPs/byte, ${Report.withUnit(speed[i], "FLOPs/cycle")}`), hovertemplate: "%{text}<extra></extra>",
       }));
       const whole = row.flops && row.offchip_bytes ? [row.flops / row.offchip_bytes, row.flops / row.cycles] : null;
       const xs = [...intensity, ...(whole ? [whole[0]] : [])].filter((v) => v > 0);
       // Where the compute of all is not known, that of one operator ends the slope.
       const roof = most || row.compute_bw || null, knee = peak && roof ? roof / peak : null;
       const low = Math.min(...xs, knee ?? Infinity) / 3, high = Math.max(...xs, knee ?? 0) * 3;
-      if (whole) dots.unshift({ type: "scatter", mode: "markers+text", name: "the run", x: [whole[0]], y: [whole[1]], text: ["the run"], textposition: "bottom center", marker: { size: 20, symbol: "star-open", color: Report.color("output"), line: { width: 2 } }, hovertemplate: `the run<br>${Report.told(whole[0])} FLOPs/byte, ${Report.told(whole[1], "FLOPs/cycle")}<extra></extra>` });
-      if (peak) dots.push({ type: "scatter", mode: "lines", name: "off-chip bandwidth", x: [low, knee ?? high], y: [low * peak, (knee ?? high) * peak], line: { color: Report.color("memory"), width: 2 }, hovertemplate: `${Report.told(peak, "bytes/cycle")}<extra></extra>` });
-      if (most) dots.push({ type: "scatter", mode: "lines", name: "compute of all operators", x: [knee ?? low, high], y: [most, most], line: { color: Report.color("busy"), width: 2 }, hovertemplate: `${Report.told(most, "FLOPs/cycle")}<extra></extra>` });
-      if (row.compute_bw) dots.push({ type: "scatter", mode: "lines", name: "compute of one operator", x: [low, high], y: [row.compute_bw, row.compute_bw], line: { color: Report.color("busy"), width: 1.5, dash: "dot" }, hovertemplate: `${Report.told(row.compute_bw, "FLOPs/cycle")}<extra></extra>` });
+      if (whole) dots.unshift({ type: "scatter", mode: "markers+text", name: "the run", x: [whole[0]], y: [whole[1]], text: ["the run"], textposition: "bottom center", marker: { size: 20, symbol: "star-open", color: Report.color("output"), line: { width: 2 } }, hovertemplate: `the run<br>${Report.withUnit(whole[0])} FLOPs/byte, ${Report.withUnit(whole[1], "FLOPs/cycle")}<extra></extra>` });
+      if (peak) dots.push({ type: "scatter", mode: "lines", name: "off-chip bandwidth", x: [low, knee ?? high], y: [low * peak, (knee ?? high) * peak], line: { color: Report.color("memory"), width: 2 }, hovertemplate: `${Report.withUnit(peak, "bytes/cycle")}<extra></extra>` });
+      if (most) dots.push({ type: "scatter", mode: "lines", name: "compute of all operators", x: [knee ?? low, high], y: [most, most], line: { color: Report.color("busy"), width: 2 }, hovertemplate: `${Report.withUnit(most, "FLOPs/cycle")}<extra></extra>` });
+      if (row.compute_bw) dots.push({ type: "scatter", mode: "lines", name: "compute of one operator", x: [low, high], y: [row.compute_bw, row.compute_bw], line: { color: Report.color("busy"), width: 1.5, dash: "dot" }, hovertemplate: `${Report.withUnit(row.compute_bw, "FLOPs/cycle")}<extra></extra>` });
       return { data: dots, layout: { xaxis: { type: "log", title: { text: "FLOPs per off-chip byte" }, nticks: 6, exponentformat: "SI" }, yaxis: { type: "log", title: { text: "FLOPs per cycle" }, nticks: 4, exponentformat: "SI" }, hovermode: "closest" } };
     };
     const chart = Report.chart("roofline: FLOPs per cycle against FLOPs per off-chip byte, of operators and of the run", build, { id: "roofline-chart", class: "tall" });
@@ -192,7 +192,7 @@ Report.pages.run = (data) => {
   function provenance() {
     const shown = ["workload", "program", "model", "config", "counting", "machine", "trace", "layer", "step", "window", "batch", "lengths", "program_hash", "image_hash", "stepsim_version", "model_version", "wall_seconds", "engine_steps"];
     const nested = ["parameters", "machine_json", "provenance", "routing", "kv_lengths", "model_json"];
-    const facts = [["file", data.file], ...shown.filter((name) => row[name] !== null && row[name] !== undefined).map((name) => [Report.heading(name), Report.told(row[name], data.facts[name]?.unit === "seconds" ? "seconds" : "")])];
+    const facts = [["file", data.file], ...shown.filter((name) => row[name] !== null && row[name] !== undefined).map((name) => [Report.heading(name), Report.withUnit(row[name], data.facts[name]?.unit === "seconds" ? "seconds" : "")])];
     Report.section("provenance", "Provenance",
       Report.el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [Report.el("dt", {}, name), Report.el("dd", {}, value)])),
       nested.filter((name) => row[name]).map((name) => Report.el("details", {}, Report.el("summary", {}, `▸ ${Report.heading(name.replace("_json", ""))}`), Report.el("pre", {}, JSON.stringify(row[name], null, 2)))));

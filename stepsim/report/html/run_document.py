@@ -23,7 +23,7 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
 
     Parameters
     ----------
-    tables : of the run. Where its file has no ``why``, verdict and bounds are what the totals tell.
+    tables : of the run. Where its file has no ``why``, verdict and bounds follow from the totals.
     stalls : as plain values, what `stepsim.results.stall_tree` finds.
     """
     row, units, fifos = tables.row, tables.units, tables.fifos

@@ -65,11 +65,11 @@ Report.pages.sweep = (data) => {
       ...(data.constraints.length ? [["constraints", data.constraints.join("; ")], ["violate a constraint", Report.plain(violating.length)]] : []),
     ];
     const found = metricNames.includes("cycles") && runs.design.length ? compared(["cycles"]) : null;
-    let sentence = runs.design.length ? "" : data.failed ? `No run succeeded: ${Report.plain(data.failed)} failed, as told below.` : "No run is done yet.";
+    let sentence = runs.design.length ? "" : data.failed ? `No run succeeded: ${Report.plain(data.failed)} failed, as listed below.` : "No run is done yet.";
     if (violating.length && violating.length === designs.length) sentence = "Every design point violates a constraint.";
     else if (found?.common.length) {
       const means = found.kept.map((d) => [statistic(found.rows(d).map((row) => runs.cycles[row]), "mean"), d]).sort((a, b) => a[0] - b[0]);
-      sentence = `Fastest on average: ${designs[means[0][1]]}, ${Report.told(Math.round(means[0][0]), "cycles")}`
+      sentence = `Fastest on average: ${designs[means[0][1]]}, ${Report.withUnit(Math.round(means[0][0]), "cycles")}`
         + (means.length > 1 ? `; slowest: ${designs[means.at(-1)[1]]}, ${(means.at(-1)[0] / means[0][0]).toFixed(2)} times as long.` : ".");
     }
     Report.section("overview", "Overview", Report.el("p", { class: `verdict ${runs.design.length ? "" : "bad"}` }, sentence),
@@ -83,7 +83,7 @@ Report.pages.sweep = (data) => {
   function pareto() {
     let x = usual("onchip_bytes", 1), y = usual("cycles", 0), color = axisNames[0] ?? "", which = "mean";
     const note = Report.el("p", { class: "hint" }), list = Report.el("div");
-    const told = (p) => `${Report.safe(designs[p.design])}<br>${label(x)}: ${Report.told(p.x, metrics[x].unit)}<br>${label(y)}: ${Report.told(p.y, metrics[y].unit)}`;
+    const about = (p) => `${Report.safe(designs[p.design])}<br>${label(x)}: ${Report.withUnit(p.x, metrics[x].unit)}<br>${label(y)}: ${Report.withUnit(p.y, metrics[y].unit)}`;
     const build = () => {
       const found = compared([x, y]), { points, front } = frontier(found, x, y, which), outside = infeasible(found, x, y, which), all = [...points, ...outside];
       const sx = Report.scale(metrics[x].unit, Math.max(...all.map((p) => p.x))), sy = Report.scale(metrics[y].unit, Math.max(...all.map((p) => p.y)));
@@ -97,11 +97,11 @@ Report.pages.sweep = (data) => {
       const dots = [...groups].map(([key, list]) => ({
         type: "scatter", mode: "markers", name: Report.safe(color ? `${color}=${key}` : key), x: list.map((p) => p.x / sx.divisor), y: list.map((p) => p.y / sy.divisor),
         marker: { size: list.map((p) => (p.best ? 12 : 8)), opacity: list.map((p) => (p.best ? 1 : 0.55)), line: { width: list.map((p) => (p.best ? 1.5 : 0)), color: Report.color("ink") } },
-        text: list.map((p) => `${told(p)}${p.best ? "<br>Pareto-optimal" : ""}`), hovertemplate: "%{text}<extra></extra>",
+        text: list.map((p) => `${about(p)}${p.best ? "<br>Pareto-optimal" : ""}`), hovertemplate: "%{text}<extra></extra>",
       }));
       const crosses = outside.length ? [{
         type: "scatter", mode: "markers", name: "violates a constraint", x: outside.map((p) => p.x / sx.divisor), y: outside.map((p) => p.y / sy.divisor), marker: { size: 8, symbol: "x-thin", line: { width: 1.5, color: Report.color("muted") } },
-        text: outside.map((p) => `${told(p)}${data.violated[p.design].map((c) => `<br>violates ${Report.safe(c)}`).join("")}`), hovertemplate: "%{text}<extra></extra>",
+        text: outside.map((p) => `${about(p)}${data.violated[p.design].map((c) => `<br>violates ${Report.safe(c)}`).join("")}`), hovertemplate: "%{text}<extra></extra>",
       }] : [];
       return { data: [...crosses, line, ...dots], layout: { hovermode: "closest", xaxis: { title: { text: Report.axisTitle(`${statistics[which]} ${label(x)}`, sx.name) }, ...axisOf(all.map((p) => p.x)) }, yaxis: { title: { text: Report.axisTitle(`${statistics[which]} ${label(y)}`, sy.name) }, ...axisOf(all.map((p) => p.y)) } } };
     };
@@ -156,7 +156,7 @@ Report.pages.sweep = (data) => {
       const all = chosen.flat().filter(Boolean).map(([v]) => v), scale = Report.scale(unit, Math.max(...all));
       const short = (v) => (v / scale.divisor).toLocaleString("en-US", { maximumSignificantDigits: scale.divisor === 1 && v >= 1000 ? Math.ceil(Math.log10(v + 1)) : 4 });
       const text = chosen.map((row) => row.map((one) => (one ? short(one[0]) : "")));
-      const hover = chosen.map((row, r) => row.map((one, c) => (one ? `${Report.safe(`${y}=${rows[r]} ${x}=${columns[c]}`)}<br>${Report.told(one[0], unit)}${one[1] === null ? "" : `<br>${Report.safe(designs[one[1]])}`}` : "")));
+      const hover = chosen.map((row, r) => row.map((one, c) => (one ? `${Report.safe(`${y}=${rows[r]} ${x}=${columns[c]}`)}<br>${Report.withUnit(one[0], unit)}${one[1] === null ? "" : `<br>${Report.safe(designs[one[1]])}`}` : "")));
       const across = columns.map((_, i) => i), down = rows.map((_, i) => i), z = chosen.map((row) => row.map((one) => (one ? one[0] / scale.divisor : null)));
       return {
         data: [Report.heat(across, down, z, { gap: 2, title: Report.axisTitle(label(metric), scale.name), trace: { customdata: hover, hovertemplate: "%{customdata}<extra></extra>" } }), Report.cellTexts(across, down, z, text)],
@@ -182,12 +182,12 @@ Report.pages.sweep = (data) => {
       const shown = list.slice(0, most), scale = Report.scale(unit, Math.max(...shown.map((one) => one.p[5])));
       note.textContent = `${overText(found)}${list.length > most ? ` Shown are the ${most} design points with the best median.` : ""}`;
       const rows = shown.map((_, i) => i), of = (q) => shown.map((one) => one.p[q] / scale.divisor);
-      const told = shown.map((one) => `${Report.safe(designs[one.design])}<br>${["least", "5th percentile", "median", "95th percentile", "99th percentile", "largest"].map((t, i) => `${t}: ${Report.told(one.p[i], unit)}`).join("<br>")}`);
+      const texts = shown.map((one) => `${Report.safe(designs[one.design])}<br>${["least", "5th percentile", "median", "95th percentile", "99th percentile", "largest"].map((t, i) => `${t}: ${Report.withUnit(one.p[i], unit)}`).join("<br>")}`);
       const range = (from, to, width, name) => ({ type: "scatter", mode: "lines", name, hoverinfo: "skip", line: { width, color: Report.color("memory") }, opacity: width > 3 ? 0.45 : 0.8, x: rows.flatMap((i) => [of(from)[i], of(to)[i], null]), y: rows.flatMap((i) => [i, i, null]) });
       return {
         data: [range(0, 5, 1.5, "least to largest"), range(1, 3, 7, "5th to 95th percentile"),
-          { type: "scatter", mode: "markers", name: "median", x: of(2), y: rows, marker: { size: 9, color: Report.color("output") }, text: told, hovertemplate: "%{text}<extra></extra>" },
-          { type: "scatter", mode: "markers", name: "99th percentile", x: of(4), y: rows, marker: { size: 8, symbol: "line-ns-open", color: Report.color("ink") }, text: told, hovertemplate: "%{text}<extra></extra>" }],
+          { type: "scatter", mode: "markers", name: "median", x: of(2), y: rows, marker: { size: 9, color: Report.color("output") }, text: texts, hovertemplate: "%{text}<extra></extra>" },
+          { type: "scatter", mode: "markers", name: "99th percentile", x: of(4), y: rows, marker: { size: 8, symbol: "line-ns-open", color: Report.color("ink") }, text: texts, hovertemplate: "%{text}<extra></extra>" }],
         layout: { hovermode: "closest", xaxis: { title: { text: Report.axisTitle(label(metric), scale.name) } }, yaxis: { autorange: "reversed", tickvals: rows, ticktext: shown.map((one) => Report.safe(designs[one.design])), showgrid: false }, margin: { l: 60, r: 20, t: 10, b: 50 }, legend: { orientation: "h", y: 1.02, yanchor: "bottom" } },
       };
     };

@@ -61,7 +61,7 @@ Report.table = (caption, columns, values, count, options = {}) => {
     return plain === "" ? NaN : Number(plain) / (text.endsWith("%") ? 100 : 1);
   }
 
-  /** `word` is in some text of the row, or `column>5` holds. What is neither is told. */
+  /** `word` is in some text of the row, or `column>5` holds. Anything else is reported. */
   function test(word, unknown) {
     const parts = new RegExp(`^([^<>=!]+)${SIGN}(.+)$`).exec(word);
     const column = parts && columns.find((c) => [c.key.toLowerCase(), nameOf(c)].includes(parts[1]));

@@ -26,7 +26,7 @@ _DEPENDED: Final = (
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _DIGITS: Final = 12
-"""Of a digest: enough to tell two apart."""
+"""Of a digest: enough to distinguish two."""
 
 
 def provenance_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -72,7 +72,7 @@ def program_changes(
     -------
     Defaults of the program first, then operators that were added and removed, parameters, streams
     that were added and removed, depths and shapes. One line that says why, where a listing is
-    missing, of another version, or does not tell the programs apart.
+    missing, of another version, or does not distinguish the programs.
     """
     for listing, owner in zip((before, after), whose, strict=True):
         if listing is None:

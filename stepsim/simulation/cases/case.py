@@ -303,7 +303,7 @@ class Case:
         plugins, plugin = of_run["plugins"], self.source.plugin
         if plugin is not None:
             plugins = {**plugins, f"{plugin.group} {plugin.name}": identity_of(plugin)}
-        lengths = data.kv_lengths
+        lengths, new = data.kv_lengths, data.new_tokens
         return {
             **of_run,
             "workload": self.source.text,
@@ -313,6 +313,7 @@ class Case:
             "config": self.resolved.config,
             "counting": self.counting,
             "kv_lengths": None if lengths is None else sha256(lengths.tobytes()).hexdigest(),
+            **({} if new is None else {"new_tokens": sha256(new.tobytes()).hexdigest()}),
             "plugins": plugins,
         }
 

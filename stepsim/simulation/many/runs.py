@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -27,6 +28,7 @@ from stepsim.graph import (
 from stepsim.kernels import free_bytes
 from stepsim.lowering import software
 from stepsim.machine import Machine, load_machine
+from stepsim.processes import thread_count
 from stepsim.simulation.many.tables import BYTES_PER_UNIT, Place, runs_table, units_table
 from stepsim.simulation.many.variants import Variant, checked_variants, variant_runs
 from stepsim.simulation.programs.prepared import Prepared
@@ -34,7 +36,6 @@ from stepsim.simulation.programs.provenance import index_digests
 from stepsim.simulation.programs.simulate import kept_prepared
 from stepsim.simulation.running.batches import ManyRuns, Outcomes, run_all
 from stepsim.simulation.running.limits import Limits, check_limits
-from stepsim.threads import thread_count
 
 _Indices = Mapping[Routing, NDArray[np.int64]]
 
@@ -259,7 +260,7 @@ def _provenance(
         "notes": [list(machine.notes) for machine in machines],
         "fifo_depths": depths,
         "bindings": index_digests(indices),
-        "limits": {name: getattr(bounds, name) for name in Limits.__slots__},
+        "limits": asdict(bounds),
         **software(),
     }
     if variants is not None:

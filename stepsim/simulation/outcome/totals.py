@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from stepsim.frozen import frozen
 from stepsim.kernels import INFINITY, MEMORY_MODELS, Execution, RunState, Status
 from stepsim.lowering import Image, TimingParams
 from stepsim.simulation.outcome.tables import run_length
@@ -26,7 +27,7 @@ _ADDED = (
 """Totals of programs that run one after another add up in these."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Totals:
     """Totals of one run, as in :class:`~stepsim.results.Result`.
 

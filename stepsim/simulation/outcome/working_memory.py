@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.frozen import frozen
 from stepsim.graph import Accounting, Buffer, ElementType, Formula, Size, Tile, Wiring, number_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _AsRun(Accounting):
     """Counts as `executed`, but tiles at the largest size that a run had, and no buffers."""
 

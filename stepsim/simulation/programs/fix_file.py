@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from stepsim.arguments import Range, is_whole, shown
 from stepsim.atomic import replacing
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, MachineError
+from stepsim.frozen import frozen
 from stepsim.graph import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH, Wiring, fingerprint, named_now
 from stepsim.machine import Machine, load_machine
 
@@ -58,7 +59,7 @@ _UNTIMED = frozenset({"name", "costs", "fifo"})
 """Parts of a machine that leave the times of runs with given depths as they are."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SizedFor:
     """The machine that values in a file were found for: its name and `machine_hash`."""
 
@@ -85,7 +86,7 @@ def machine_hash(machine: Machine) -> str:
     return hashlib.sha256(json.dumps(timed, sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fix:
     """The changes of a file, before they are compared with a program.
 

@@ -46,6 +46,11 @@ def with_fix(prepared: Prepared, fix: str | os.PathLike[str] | Fix) -> Prepared:
         widths = found.of_operators("par_dispatch")
         if found.par_dispatch is not None:
             ports = dispatch_widths(made.template.first)
+            if not ports:
+                raise ArgError(
+                    f"par_dispatch is {found.par_dispatch}, but the program has no load or store "
+                    "that uses the memory; remove it"
+                )
             names = (made.wiring.units[unit].name for unit in ports)
             widths = {**dict.fromkeys(names, found.par_dispatch), **widths}
         made = with_widths(made, widths)

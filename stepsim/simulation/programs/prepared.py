@@ -39,6 +39,7 @@ from stepsim.lowering import (
     network_of,
 )
 from stepsim.machine import Machine
+from stepsim.processes import THREADS
 from stepsim.results import Diagnosis, Result
 from stepsim.simulation.outcome.totals import Totals
 from stepsim.simulation.outcome.verdict import (
@@ -71,7 +72,6 @@ from stepsim.simulation.running.depth_runs import DepthRuns, run_depths
 from stepsim.simulation.running.image_run import ImageRun, Recording, run_image
 from stepsim.simulation.running.limits import Limits, check_limits
 from stepsim.simulation.running.progress import Progress, expected_traffic, heartbeat
-from stepsim.threads import THREADS
 from stepsim.typed import typed
 
 if TYPE_CHECKING:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stepsim.frozen import frozen
 from stepsim.graph import Bindings
 
 if TYPE_CHECKING:
     from stepsim.simulation.programs.prepared import Prepared
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rerun:
     """A prepared program and the checked indices of a run.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.graph import Wiring
-from stepsim.kernels import INFINITY, MEMORY_MODELS
+from stepsim.kernels import INFINITY, MEMORY_MODELS, turn_of, window_of
 from stepsim.lowering import TimingParams
 from stepsim.results import ACCESS, WAIT, Events, Memory, records_by
 from stepsim.simulation.outcome.open_waits import open_waits
@@ -163,6 +163,8 @@ def _memory(run: ImageRun, timing: TimingParams) -> Memory:
     return Memory(
         request_bytes=timing.request_bytes,
         per_cycle=timing.hbm_channels / timing.hbm_interval if shared else None,
-        latency=max(1, timing.hbm_startup + timing.hbm_latency) + 2,
+        latency=timing.delay + 2,
         bundle=bundle,
+        window=window_of(bundle, timing.outstanding, timing.delay),
+        turn=turn_of(timing.delay),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.errors import LoweringError
+from stepsim.frozen import frozen
 from stepsim.graph import Routing
 from stepsim.kernels import INFINITY, BatchTotals, Execution, execute_batch
 from stepsim.lowering import Image
+from stepsim.processes import in_threads
 from stepsim.simulation.outcome.open_waits import book_open_waits
 from stepsim.simulation.outcome.totals import Totals, peak_bandwidth, peak_bytes
 from stepsim.simulation.outcome.verdict import kept_fifos
 from stepsim.simulation.running.limits import Limits
-from stepsim.threads import in_threads
 
 if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import EnergyTotals, UnitEnergy
@@ -37,7 +37,7 @@ class Ending(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcomes:
     """The outcome of runs of one prepared program.
 

@@ -8,19 +8,19 @@ its simulation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.errors import StepSimError
+from stepsim.frozen import frozen
 from stepsim.kernels import INFINITY, Execution, execute_batch
 from stepsim.lowering import Image
 from stepsim.simulation.outcome.totals import ending_of
 from stepsim.simulation.running.limits import Limits
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DepthRuns:
     """The outcome of runs with other FIFO depths, in their order.
 

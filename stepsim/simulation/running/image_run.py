@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 import stepsim.kernels
 from stepsim.deferred import deferred
 from stepsim.errors import StepSimError
+from stepsim.frozen import frozen
 from stepsim.graph import Function
 from stepsim.kernels import INFINITY, Execution, execute
 from stepsim.lowering import Image, TimingParams
@@ -33,7 +33,7 @@ Recording = bool | Literal["paces"]
 """Whether a run is recorded; with "paces" so is the pace of its units."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageRun:
     """One run of an image, and what can be read off it.
 

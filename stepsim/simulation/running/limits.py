@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from stepsim.arguments import is_number, is_whole, shown
 from stepsim.errors import ArgError
+from stepsim.frozen import frozen
 
 _SECONDS = "max_wall_seconds"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """Limits of a run; one that reaches a limit ends with status "limit" and what is known so far.
 

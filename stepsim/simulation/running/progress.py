@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from stepsim.errors import StepSimError
+from stepsim.frozen import frozen
 from stepsim.graph import Program
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """Progress of a running simulation.
 
@@ -56,7 +56,7 @@ def heartbeat(
 
 
 def expected_traffic(program: Program, indices: Mapping[Any, Any]) -> int | None:
-    """Off-chip bytes of a run with these routing indices; None when the graph does not tell."""
+    """Off-chip bytes of a run with these routing indices; None if they depend on the run."""
     try:
         return int(program.metrics(counting="paper").bind(indices).off_chip_traffic)
     except (StepSimError, TypeError):

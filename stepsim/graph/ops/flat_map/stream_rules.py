@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepsim.arguments import flag
 from stepsim.errors import ArgError, RankError
+from stepsim.frozen import frozen
 from stepsim.graph.handle import FixedCounts, Padding, SplitPadding
 from stepsim.graph.operator import Output, Site
 from stepsim.graph.ops.flat_map.emitted import EMIT_UNIT
@@ -113,7 +113,7 @@ def _last_tile(site: Site, xs: Sequence[Stream], params: Params) -> Output:
     return Output((*x.shape, new), MultiHot(2, 1), counts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamUnit:
     """A unit of stream functions: its type rule, parameters (label and check) and inputs."""
 

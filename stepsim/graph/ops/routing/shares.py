@@ -26,12 +26,18 @@ def share_of_dim(site: Site, size: Dim, index: int, known: Sequence[Dim] = ()) -
     """A dim of output ``index``; ``known`` are the dims of the merged input that it restores."""
     if not size.is_ragged:
         return size
-    if known and size.parts and size.parts[index] in known:
-        return size.parts[index]
+    part = _part_of(size, index)
+    if part is not None and part in known:
+        return part
     return site.owner.namer.ragged(
         str(size.size), f"{site.title}, output {index}, of {size}", bound=size.most,
         static=size.static,
     )  # fmt: skip
+
+
+def _part_of(size: Dim, index: int) -> Dim | None:
+    # The merge that made `size` may be another one than that of the selector, with fewer inputs.
+    return size.parts[index] if index < len(size.parts) else None
 
 
 def share_of_type(
@@ -54,8 +60,9 @@ def share_of_type(
 def _share_of_side(site: Site, side: Dim, index: int, known: Sequence[Dim], count: Size) -> Dim:
     if not side.is_ragged or side in known:
         return side
-    if known and side.parts and side.parts[index] in known:
-        return side.parts[index]
+    part = _part_of(side, index)
+    if part is not None and part in known:
+        return part
     return site.owner.namer.ragged(
         str(side.size), f"{site.title}, output {index}, of {side}", bound=side.most, span=count
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from stepsim.arguments import counted
 from stepsim.errors import DimError, RankError
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.operator import Bindings, Operator, Output, Site
@@ -200,10 +201,10 @@ def expand(
         1 <= rank <= len(x.shape), RankError, f"rank {rank} does not fit {format_dims(x.shape)}"
     )
     site.require(
-        not isinstance(grown_to, tuple) or rank == new,
+        rank == new,
         RankError,
-        f"rank {rank} and {new} sizes {grown_to}",
-        "give one size for each unit dim",
+        f"rank {rank} and {counted(new, 'size')}, {grown_to}",
+        "give a list of one size for each unit dim",
     )
     _unit_dims(site, x, rank)
     with site.parts():

@@ -226,7 +226,7 @@ def _pack(work: Rewrite, op: Accum) -> None:
     if op.rank > 1:
         pieces = pieces.flatten(2, 1 + op.rank)
     if by_rows:
-        made = _pack_rows(work, op, pieces, packed * block.rows, block.cols, big // own)
+        made = _pack_rows(work, op, pieces, block.cols, big // own)
     else:
         made = _pack_cols(work, op, pieces, packed, block, big // own)
     made_block = work.sides.of(result)
@@ -234,8 +234,8 @@ def _pack(work: Rewrite, op: Accum) -> None:
     work.put(op.outputs[0], made.flatten(0, 2) if made_block is None else made, made_block)
 
 
-def _pack_rows(work: Rewrite, op: Accum, pieces: Stream, rows: int, cols: int, each: int) -> Stream:
-    """``[.., packed, r, c]`` to ``[.., rows / each, c]``."""
+def _pack_rows(work: Rewrite, op: Accum, pieces: Stream, cols: int, each: int) -> Stream:
+    """``[.., packed, r, c]`` to ``[.., packed * r / each, c]``."""
     made = pieces.flatten(1, 2)
     if each == 1:
         return made

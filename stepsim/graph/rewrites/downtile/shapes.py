@@ -116,7 +116,7 @@ def flat_map_rule(work: Rewrite, op: FlatMap) -> None:
     if not params["split_row"] and "chunk" not in params:
         raise Refusal("cuts tiles into single columns; use fn.unpack_cols(chunk=16)")
     if params.get("filter") and x.padding is not None:
-        return _valid_rows(work, op, tile, block)
+        return _valid_rows(work, op, block)
     if params["split_row"]:
         return _rows(work, op, tile, block)
     return _cols(work, op, tile, block)
@@ -175,7 +175,7 @@ def _pieces(work: Rewrite, op: FlatMap) -> Stream:
     return made if work.block(x) is not None else made.unsqueeze(0).unsqueeze(0)
 
 
-def _valid_rows(work: Rewrite, op: FlatMap, tile: Tile, block: Block) -> None:
+def _valid_rows(work: Rewrite, op: FlatMap, block: Block) -> None:
     """Rows without padding, whose number is known only at run time.
 
     The pieces of a tile are collected in a buffer, split into rows there, and these into pieces.
