@@ -1,4 +1,4 @@
-"""Worker processes of this machine, fresh or forked, which end together with their parent."""
+"""Runs at the same time in threads or processes, which end together with their parent."""
 
 from stepsim.deferred import door
 

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from stepsim.processes import can_fork
+from tests.children import started
 from tests.sweep.support import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux only")
@@ -109,7 +110,7 @@ print(*(process.pid for process in two._processes.values()), flush=True)
 two.map(eval, ["__import__('time').sleep(3600)"], nothing)
 """
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as here:
+    with started([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as here:
         assert here.stdout is not None
         copies = [int(pid) for pid in here.stdout.readline().split()]
         assert len(copies) == 2
