@@ -55,6 +55,7 @@ FAMILIES = {
     "stepsim.explain": "What a run depends on",
     "stepsim.sizing": "What a run depends on",
     "stepsim.design": "Designs",
+    "stepsim.serving": "Services under load",
     "stepsim.errors": "Errors and versions",
     "stepsim._version": "Errors and versions",
 }

@@ -13,12 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from drawn import redrawn
+
 from stepsim.design.operators.importers import values
 from stepsim.design.operators.importers.onnx_files import ops as onnx_ops
 from stepsim.design.operators.importers.pytorch import ops as torch_ops
 
 PAGE = Path(__file__).parent / "pytorch.md"
-BEGIN, END = "<!-- drawn by docs/refusals.py -->\n", "<!-- end of what is drawn -->\n"
 IMPORTERS = Path(values.__file__).parent
 OWN = "stepsim.design.operators.importers"
 Place = tuple[str, str]
@@ -127,9 +128,7 @@ def table() -> str:
 
 def drawn(page: str) -> str:
     """The page with the table of today."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    return redrawn(page, "refusals", table())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The picture of the rooms in ``architecture.md``, drawn from the code; run me to draw it anew.
 
 The order of the layers is that of the contract in ``pyproject.toml`` that import-linter checks, and
-what is said of a room is the first sentence of its docstring.
+the description of a room is the first sentence of its docstring.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import ast
 import tomllib
 from pathlib import Path
 
+from drawn import redrawn
+
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "stepsim"
 PAGE = DOCS / "architecture.md"
-BEGIN, END = "<!-- drawn by docs/rooms.py -->\n", "<!-- end of what is drawn -->\n"
 NAME, WIDTH = 19, 100
 
 
@@ -56,9 +57,7 @@ def picture() -> str:
 
 def drawn(page: str) -> str:
     """The page with the picture of today."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{picture()}\n{END}{after}"
+    return redrawn(page, "rooms", picture())
 
 
 if __name__ == "__main__":
