@@ -27,7 +27,7 @@ help:
 	@echo 'make test-recorded  the tests that replay the shared data: STEPSIM_SHARED, or ../shared'
 	@echo 'make slow    the slow tests, and all draws of property tests'
 	@echo 'make test-torch  installs PyTorch for processors and ONNX, and runs the tests that need them'
-	@echo 'make thorough  thousands of new draws of property tests and fuzzers, sweeps in chaos'
+	@echo 'make thorough  thousands of new draws of property tests and fuzzers, sweeps in chaos, whole wheels'
 	@echo 'make checked  tests of the engines, with every access of theirs to an array checked'
 	@echo 'make lowest  the numbers of all engines with the oldest versions of libraries'
 	@echo 'make mutants  finds changes of the code that no test detects: ROOM=units, memory, ops or metrics'
@@ -84,7 +84,7 @@ $(TORCH_STAMP): $(DEV_STAMP) requirements-torch.lock
 
 thorough: $(DEV_STAMP)
 	$(BIN)/stepsim warmup
-	STEPSIM_DRAWS=new $(PYTEST) -q -n auto -o timeout=0 -m 'hypothesis or fuzz or chaos'
+	STEPSIM_DRAWS=new $(PYTEST) -q -n auto -o timeout=0 -m 'hypothesis or fuzz or chaos or wheel'
 
 # Every access of the engines to their arrays is compared with the length. Tests of the settings of
 # the compiler expect none.

@@ -17,15 +17,17 @@ _FOLDER = "stepsim/kernels/built"
 
 
 class PlatformWheel(BuildHookInterface[Any]):
-    """Compiles the engine into the wheel when STEPSIM_PLATFORM_WHEEL is 1."""
+    """Compiles engines into the wheel: all, or those of STEPSIM_PLATFORM_WHEEL."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Without the variable, and for editable installs, the wheel is for all machines."""
-        if os.environ.get("STEPSIM_PLATFORM_WHEEL") != "1" or version == "editable":
+        engines = os.environ.get("STEPSIM_PLATFORM_WHEEL", "")
+        if not engines or version == "editable":
             return
+        named = [] if engines == "1" else [engines]
         self._made = tempfile.TemporaryDirectory(prefix="stepsim-wheel-")
         subprocess.run(
-            [sys.executable, "-m", "stepsim.kernels.build.shipping", self._made.name],
+            [sys.executable, "-m", "stepsim.kernels.build.shipping", self._made.name, *named],
             cwd=self.root, env={**os.environ, "PYTHONPATH": self.root}, check=True,
         )  # fmt: skip
         for path in Path(self._made.name).iterdir():

@@ -85,7 +85,7 @@ def counts(root: Path = _ROOT) -> dict[str, float]:
 
 def _code_lines(text: str, tree: ast.Module) -> int:
     """Lines with code: no blank ones, comments, or strings that are statements."""
-    told = {
+    strings = {
         line
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -98,7 +98,7 @@ def _code_lines(text: str, tree: ast.Module) -> int:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in empty:
             code.update(range(token.start[0], token.end[0] + 1))
-    return len(code - told)
+    return len(code - strings)
 
 
 def _crossing(package: Path, trees: Mapping[Path, ast.Module]) -> tuple[int, int]:

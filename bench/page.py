@@ -73,7 +73,7 @@ def processor() -> str:
 
 
 def processor_model() -> str:
-    """What tells processors apart that share a name, as virtual machines give it."""
+    """What distinguishes processors that share a name, as virtual machines report it."""
     info = _cpuinfo()
     numbers = [
         f"{field} {info[field]}" for field in ("cpu family", "model", "stepping") if field in info
@@ -82,7 +82,7 @@ def processor_model() -> str:
 
 
 def _cpuinfo() -> dict[str, str]:
-    """What Linux tells about the first processor."""
+    """What Linux reports about the first processor."""
     path = Path("/proc/cpuinfo")
     text = path.read_text() if path.is_file() else ""
     found = re.findall(r"^([^\t:]+)\t*: (.+)$", text.partition("\n\n")[0], flags=re.MULTILINE)

@@ -1,16 +1,19 @@
 """Predicted and simulated cycles of known designs: ``python -m bench.prediction_errors [FILE]``.
 
-Compiles a block of every dense model in both phases, and one of a larger model, and prints the
-table or writes it to FILE, which is stepsim/design/plan/prediction_errors.csv. It takes some
-minutes.
+Compiles a block of every dense model in both phases, one of a larger model, and networks that are
+imported from PyTorch, and prints the table or writes it to FILE, which is
+stepsim/design/plan/prediction_errors.csv. It takes some minutes.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import stepsim as st
+from stepsim.design.operators.importers import from_torch
 from stepsim.design.plan.predictions import Prediction, text_of
 
 __all__ = ["CASES", "measured"]
@@ -31,25 +34,41 @@ SHAPES = {
 }
 """Models beside those with names, whose weights do not fit the chip."""
 
+IMPORTED = {"mlp of 512 x 2048": (512, 2048), "mlp of 1024 x 1024": (1024, 1024)}
+"""Widths of two linear layers with a GELU between them, which are imported from PyTorch."""
+
 CASES = (
     *((model, *size, "") for model in st.design.MODELS for size in _SIZES),
     ("llama-3-8b", "decode", 128, ""),
     ("gpt2-medium", "prefill", 64, "published"),
     ("gpt2-medium", "decode", 511, "published"),
+    *((model, "", rows, "") for model in IMPORTED for rows in (16, 64)),
 )
-"""Model, phase, tokens of a prompt or rows of the cache, and configuration of every design."""
+"""Model, phase, tokens of a prompt or rows of the cache, and configuration of every design.
+
+Imported models have no phase."""
 
 
 def measured(model: str, phase: str, rows: int, config: str) -> Prediction:
     """One design, on the U55C."""
-    sizes = {"tokens" if phase == "prefill" else "context": rows}
-    named = {"config": config} if config else {}
-    made = st.compile(
-        SHAPES.get(model, model), "u55c", phase=phase, shrink=False, fit=False, **sizes, **named
-    )
+    given: dict[str, Any] = {"config": config} if config else {}
+    source: Any = SHAPES.get(model, model)
+    if model in IMPORTED:
+        source = _imported(*IMPORTED[model], rows)
+    else:
+        given |= {"phase": phase, "tokens" if phase == "prefill" else "context": rows}
+    made = st.compile(source, "u55c", shrink=False, fit=False, **given)
     assert made.plan.predicted is not None
     assert made.plan.unbounded is not None
     return Prediction(model, phase, rows, config, made.plan.predicted, made.plan.unbounded)
+
+
+def _imported(hidden: int, inner: int, rows: int) -> st.design.OperatorGraph:
+    """The graph of a module, in floating point."""
+    torch: Any = importlib.import_module("torch")
+    nn = torch.nn
+    network = nn.Sequential(nn.Linear(hidden, inner), nn.GELU(), nn.Linear(inner, hidden))
+    return from_torch(network.eval(), (torch.zeros(rows, hidden),))
 
 
 def main() -> None:

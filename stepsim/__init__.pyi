@@ -12,6 +12,7 @@ from stepsim import (
     machine as machine,
     report as report,
     results as results,
+    serving as serving,
     simulation as simulation,
     sizing as sizing,
     sweep as sweep,
@@ -76,6 +77,7 @@ from stepsim.graph import (
 )
 from stepsim.machine import Machine as Machine, load_machine as load_machine
 from stepsim.results import Result as Result
+from stepsim.serving import serve as serve
 from stepsim.simulation import (
     Limits as Limits,
     Variant as Variant,

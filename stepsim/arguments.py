@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar, cast
 
 from stepsim.errors import ArgError
+from stepsim.frozen import frozen
 from stepsim.shown import shown as shown
 from stepsim.typed import is_number as is_number
 
@@ -47,7 +47,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Range:
     """Whole numbers from ``low`` to ``high``; ``why`` says what they count."""
 

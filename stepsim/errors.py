@@ -30,6 +30,7 @@ __all__ = [
     "OutputError",
     "RankError",
     "ReportError",
+    "ServingError",
     "StepError",
     "StepSimError",
     "SweepError",
@@ -118,6 +119,10 @@ class OutputError(StepSimError, OSError):
 
 class ReportError(StepSimError, ValueError):
     """The input of a report is missing or was not written by a run."""
+
+
+class ServingError(StepSimError, ValueError):
+    """A service cannot be set up, cannot go on, or does not fit the folder of its results."""
 
 
 class SweepError(StepSimError, ValueError):

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import logging
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -22,10 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.deferred import deferred
 from stepsim.errors import StepSimError
+from stepsim.frozen import frozen
 
 if TYPE_CHECKING:
+    import logging
     from importlib import metadata
 else:
+    logging = deferred("logging")
     metadata = deferred("importlib.metadata")
 
 GROUPS: Final = (
@@ -33,13 +34,15 @@ GROUPS: Final = (
     "stepsim.memory_models",
     "stepsim.trace_formats",
     "stepsim.functions",
+    "stepsim.request_sources",
+    "stepsim.schedulers",
+    "stepsim.step_models",
+    "stepsim.clocks",
 )
 """All groups."""
 
-_log = logging.getLogger("stepsim")
 
-
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plugin:
     """One entry point, loaded.
 
@@ -128,7 +131,7 @@ def usable(group: str) -> tuple[Plugin, ...]:
     """The plugins of a group that could be loaded; the others are logged once."""
     for plugin in found(group):
         if plugin.error is not None:
-            _log.warning(
+            logging.getLogger("stepsim").warning(
                 "plugin '%s' of package %s is left out: %s (%s, group %s); "
                 "repair or uninstall the package",
                 plugin.name, plugin.package, plugin.error, plugin.value, group,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import sys
 from collections.abc import Iterator
@@ -11,28 +11,33 @@ from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
-__all__ = ["DOCS", "Session", "all_pages", "blocks", "matches", "pictures", "run_page", "strays"]
+__all__ = [
+    "DOCS",
+    "Session",
+    "all_pages",
+    "blocks",
+    "matches",
+    "module_of_docs",
+    "pictures",
+    "run_page",
+    "strays",
+]
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def _extension(name: str) -> ModuleType:
+def module_of_docs(name: str) -> ModuleType:
     """A module of ``docs``, which is no package."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    if str(DOCS) not in sys.path:
+        sys.path.append(str(DOCS))
+    return importlib.import_module(name)
 
 
-_blocks = _extension("blocks")
+_blocks = module_of_docs("blocks")
 Session = _blocks.Session
 """What the blocks of a page run in."""
 
-pictures = _extension("pictures")
+pictures = module_of_docs("pictures")
 """The Sphinx extension that draws."""
 
 

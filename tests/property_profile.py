@@ -11,13 +11,13 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-__all__ = ["THOROUGH", "profile", "repeatable"]
+__all__ = ["FEW", "THOROUGH", "profile", "repeatable"]
 
 _DRAWS = os.environ.get("STEPSIM_DRAWS", "few")
 if _DRAWS not in ("few", "all", "new"):
     raise ValueError(f"STEPSIM_DRAWS is {_DRAWS!r}; expected few, all or new")
 
-THOROUGH = _DRAWS == "new"
+FEW, THOROUGH = _DRAWS == "few", _DRAWS == "new"
 
 _FEWER = 5
 """`make test` draws so many times fewer than `make slow`, ..."""
@@ -32,7 +32,7 @@ def profile(examples: int, thorough: int = 5000) -> settings:
     """Settings with the number of examples of `make slow`, and of `make thorough`."""
     if THOROUGH:
         return settings(max_examples=thorough, deadline=None, suppress_health_check=_HEALTH)
-    if _DRAWS == "few":
+    if FEW:
         examples = max(examples // _FEWER, min(examples, _FEW))
     return repeatable(examples)
 

@@ -21,6 +21,9 @@ __all__ = [
     "NO_TRACES",
     "RAMULATOR",
     "REFERENCE_CASES",
+    "SCHEDULER_CASES",
+    "SERVING_METRICS",
+    "SERVING_RUNS",
     "STREAMTENSOR_CASES",
     "TRACES",
     "needs_data",
@@ -40,6 +43,14 @@ REFERENCE_CASES = Path(os.environ.get("STEPSIM_REFERENCE_CASES", DATA / "referen
 
 STREAMTENSOR_CASES = Path(os.environ.get("STEPSIM_STREAMTENSOR_CASES", DATA / "streamtensor"))
 """Cases of typed streams and dataflow designs with expected values, found independently."""
+
+SERVING_METRICS = Path(os.environ.get("STEPSIM_SERVING_METRICS", DATA / "serving" / "metrics"))
+"""Cases of vLLM's benchmark: metrics, arrivals and lengths; every ``.jsonl`` is replayed."""
+
+SERVING_RUNS = Path(os.environ.get("STEPSIM_SERVING_RUNS", DATA / "serving" / "runs"))
+"""Recorded runs of a serving simulator on profiled tables, and of real GPUs beside them."""
+SCHEDULER_CASES = Path(os.environ.get("STEPSIM_SERVING_SCHEDULER", DATA / "serving" / "scheduler"))
+"""Decisions of vLLM's scheduler: every case of every ``.jsonl`` is replayed."""
 
 FIXTURES = "recorded_"
 """How the names of fixtures begin that read recorded traces."""

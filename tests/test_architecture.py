@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+from tests.pages import DOCS, module_of_docs
+
 PACKAGE = DOCS.parent / "stepsim"
 PAGE = (DOCS / "architecture.md").read_text(encoding="utf-8")
-
-
-def _drawing() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("rooms", DOCS / "rooms.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-rooms = _drawing()
+rooms = module_of_docs("rooms")
 
 
 def test_the_picture_is_that_of_the_code() -> None:

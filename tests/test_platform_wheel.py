@@ -1,4 +1,7 @@
-"""A wheel that carries the compiled engine."""
+"""A wheel that carries compiled engines: in `make slow` those that most runs use.
+
+`make thorough` builds it with all of them.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,17 @@ import pytest
 from stepsim.kernels.all_engines import ENGINES
 from stepsim.kernels.build.processors import LEVELS, levels_that_run
 from stepsim.kernels.build.settings import is_jit_disabled
+from tests.equal_numbers.digest import COMMON, GROUPS
+from tests.property_profile import THOROUGH
 
 ROOT = Path(__file__).parents[1]
 
+CARRIED = list(ENGINES) if THOROUGH else ["runs", "recorded"]
+ENGINES_OF_WHEEL = "1" if THOROUGH else ",".join(CARRIED)
+
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.wheel,
     pytest.mark.skipif(
         is_jit_disabled() or not LEVELS,
         reason="nothing is compiled, or for no level of this kind of machine",
@@ -50,7 +59,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out],
-        cwd=ROOT, env={**os.environ, "STEPSIM_PLATFORM_WHEEL": "1"}, check=True,
+        cwd=ROOT, env={**os.environ, "STEPSIM_PLATFORM_WHEEL": ENGINES_OF_WHEEL}, check=True,
         capture_output=True,
     )  # fmt: skip
     (path,) = out.glob("*.whl")
@@ -125,7 +134,7 @@ def test_code_of_every_level_runs(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if "/kernels/built/" in name]
         archive.extractall(tmp_path)
-    assert len(names) == len(LEVELS) * sum(map(len, ENGINES.values()))
+    assert len(names) == len(LEVELS) * sum(len(ENGINES[name]) for name in CARRIED)
     for level in levels_that_run():
         code = "from stepsim.kernels.build import entry_point\n"
         code += f"entry_point.levels_that_run = lambda: ['{level}']\n" + RUN
@@ -136,10 +145,11 @@ def test_code_of_every_level_has_the_same_numbers(wheel: Path, tmp_path: Path) -
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     shutil.copytree(ROOT / "tests", tmp_path / "site" / "tests")  # beside the package installed
+    groups = list(GROUPS) if THOROUGH else [*COMMON, "recorded"]
     for level in levels_that_run():
         code = "import logging, sys\nlogging.basicConfig(level='INFO', stream=sys.stdout)\n"
         code += "from stepsim.kernels.build import entry_point\n"
         code += f"entry_point.levels_that_run = lambda: ['{level}']\n"
-        code += "from tests.equal_numbers.digest import GROUPS, differing\n"
-        code += "print(differing(list(GROUPS)))"
+        code += "from tests.equal_numbers.digest import differing\n"
+        code += f"print(differing({groups}))"
         assert _run(tmp_path / "site", code) == ["[]"]  # and no word of compiling

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import doctest
-import importlib.util
 import inspect
 import pydoc
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,22 +16,9 @@ import pytest
 import stepsim as st
 from stepsim.graph.accounting import Accounting
 from stepsim.simulation import run_functional
+from tests.pages import module_of_docs
 
-DOCS = Path(__file__).parents[1] / "docs"
-
-
-def _generator() -> ModuleType:
-    """The Sphinx extension that makes the pages; ``docs`` is no package."""
-    spec = importlib.util.spec_from_file_location("docs_reference", DOCS / "reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-reference = _generator()
+reference = module_of_docs("reference")
 SUBJECTS = {subject.path: subject for subject in reference.subjects()}
 INDEX = reference.index_page()
 OTHERS = [

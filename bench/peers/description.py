@@ -1,4 +1,4 @@
-"""What the peers are told of a network: kinds, cycles of work, FIFOs; nothing of stepsim."""
+"""The description of a network that peers read: kinds, cycles of work, FIFOs; not of stepsim."""
 
 from __future__ import annotations
 

@@ -31,6 +31,10 @@ _COMMANDS: Final = {
             "Qwen3-30B-A3B layer.",
         ),
         "run": Place("runs.run:app", "Simulate a workload."),
+        "serve": Place(
+            "serving.serve:serve",
+            "Serve requests with a model on a machine, and measure latencies and throughput.",
+        ),
         "sweep": Place(
             "sweeps.group:app",
             "Run the design points of a specification on its traces or search among them; show, "

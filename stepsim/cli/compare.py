@@ -10,6 +10,7 @@ import typer
 
 import stepsim.report
 import stepsim.results
+import stepsim.serving
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.gate import Gate
 from stepsim.cli.options import Ensemble, FailAbove, Json, Markdown, Rows
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
 
 def compare(
     before: Annotated[
-        Path, typer.Argument(metavar="A", help="File of a run, written by `stepsim run --out`.")
+        Path,
+        typer.Argument(
+            metavar="A",
+            help="File of a run, written by `stepsim run --out`, or folder of a service.",
+        ),
     ],
-    after: Annotated[Path, typer.Argument(metavar="B", help="File of the other run.")],
+    after: Annotated[Path, typer.Argument(metavar="B", help="File or folder of the other one.")],
     metric: Annotated[str, typer.Option(help="Metric to judge by.")] = "cycles",
     rows: Rows = 20,
     json: Json = False,
@@ -34,10 +39,15 @@ def compare(
 ) -> None:
     """Compare two runs: their metrics, their inputs, and where their cycles went.
 
+    Services of the same requests are compared request by request.
+
     Sweeps are compared with `stepsim sweep compare`.
     """
     if json and markdown:
         raise ArgError("--json and --markdown: only one can be printed; leave one out")
+    if all(map(stepsim.serving.is_service, (before, after))):
+        _compare_services(before, after, metric, fail_above, json=json, unused=markdown or ensemble)
+        return
     gate = Gate(metric, fail_above, ensemble=ensemble)
     for folder in (before, after):
         if folder.is_dir():
@@ -58,6 +68,23 @@ def compare(
         if left > 0:
             note(f"{left:,} more; --rows N shows N rows, --json shows all")
     gate.close(compared.regression)
+
+
+def _compare_services(
+    before: Path, after: Path, metric: str, fail_above: str | None, *, json: bool, unused: bool
+) -> None:
+    if metric != "cycles" or fail_above is not None or unused:
+        raise ArgError(
+            "--metric, --fail-above, --markdown and --ensemble have no effect on services; leave "
+            "them out"
+        )
+    found = stepsim.serving.compare_services(
+        *(stepsim.serving.ServeResult.read(folder) for folder in (before, after))
+    )
+    if json:
+        print_json(found.to_dict())
+    else:
+        show(str(found))
 
 
 class _Compared:

@@ -82,7 +82,7 @@ def note(text: str) -> None:
 
 
 def _may_have_color() -> bool:
-    """Whether rich may take stdout for a terminal, which these variables tell it to."""
+    """Whether rich may take stdout for a terminal, as these variables can force."""
     return sys.stdout.isatty() or any(map(os.environ.get, ("FORCE_COLOR", "TTY_COMPATIBLE")))
 
 

@@ -1,7 +1,7 @@
 """The number of experts that a routing trace loads, by one definition for all commands.
 
 It is the number of experts of the model, idle ones included: as given, as the file notes it, or
-that of the built-in model that its rows name. Only where nothing states it, the highest id tells.
+that of the built-in model that its rows name. Where nothing states it, the highest id is used.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ def machines(
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the machine shown."),
     ] = None,
     schema: Annotated[
-        bool, typer.Option("--schema", metavar="", help="Print the JSON Schema of machine files.")
+        bool, typer.Option("--schema", help="Print the JSON Schema of machine files.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the built-in machines, or print one."""
     if schema:

@@ -57,7 +57,6 @@ def _options(
         bool,
         typer.Option(
             "--version",
-            metavar="",
             callback=_print_version,
             is_eager=True,
             help="Print the version and exit.",

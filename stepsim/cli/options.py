@@ -24,12 +24,10 @@ Address = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Address of a running dask scheduler or ray cluster."),
 ]
-Json = Annotated[
-    bool, typer.Option("--json", metavar="", help="Print one JSON object instead of tables.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Markdown = Annotated[
     bool,
-    typer.Option("--markdown", metavar="", help="Print Markdown for a comment on a pull request."),
+    typer.Option("--markdown", help="Print Markdown for a comment on a pull request."),
 ]
 FailAbove = Annotated[
     str | None,
@@ -41,30 +39,26 @@ FailAbove = Annotated[
 ]
 AllowMissing = Annotated[
     bool,
-    typer.Option(
-        "--allow-missing",
-        metavar="",
-        help="With --fail-above: ignore runs of A that B lacks.",
-    ),
+    typer.Option("--allow-missing", help="With --fail-above: ignore runs of A that B lacks."),
 ]
 Ensemble = Annotated[
     bool,
     typer.Option(
         "--ensemble",
-        metavar="",
         help="Treat differences in cycles within the spread of both ensembles as noise, also for "
         "--fail-above.",
     ),
 ]
 Rows = Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows to show.")]
 SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.")]
-_MODEL = typer.Option(
-    "--model",
-    metavar="MODEL",
-    help="Name, YAML file or config.json of a model; an unknown name lists all.",
-)
-ModelName = Annotated[str, _MODEL]
-OptionalModel = Annotated[str | None, _MODEL]
+OptionalModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="Name, YAML file or config.json of a model; an unknown name lists all.",
+    ),
+]
 Layer = Annotated[int | None, typer.Option(metavar="N", help="Use this layer of the trace.")]
 Step = Annotated[
     int | None, typer.Option(metavar="N", help="Use this forward pass (step) of the trace.")

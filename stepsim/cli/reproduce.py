@@ -17,7 +17,7 @@ from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import Heartbeat
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
-from stepsim.threads import usable_cpus
+from stepsim.processes import usable_cpus
 
 if TYPE_CHECKING:
     import rich.table
@@ -40,7 +40,7 @@ def reproduce(
         typer.Argument(
             metavar="FIG...|PAGE",
             help="Numbers of figures, all, or FILE.py with your own figures; or one validation "
-            "page: validation (STeP) or streamtensor-validation.",
+            "page: validation (STeP), streamtensor-validation or serving-validation.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")],
@@ -51,7 +51,7 @@ def reproduce(
             help="Folder of recorded traces; without it and --fetch, traces are synthetic.",
         ),
     ] = None,
-    fetch: Annotated[bool, typer.Option("--fetch", metavar="", help=_FETCH_HELP)] = False,
+    fetch: Annotated[bool, typer.Option("--fetch", help=_FETCH_HELP)] = False,
     jobs: Annotated[
         int | None,
         typer.Option(metavar="N", help="Number of worker processes. (default: one per core)"),
@@ -69,7 +69,8 @@ def reproduce(
     """Simulate figures of the STeP paper or your own, then compare, draw and report them.
 
     Figures of the paper are compared with the published values. The page validation simulates every
-    recorded point with several closure slacks; streamtensor-validation needs no traces.
+    recorded point with several closure slacks; streamtensor-validation needs no traces, and
+    serving-validation replays the runs in the folder serving of --data.
     """
     if page := next((one for one in figures if one in _PAGES), None):
         if len(figures) > 1:
@@ -120,9 +121,26 @@ def _write_streamtensor(page: Path, data: Path | None, fetch: bool, jobs: int | 
     note(f"wrote {page}")
 
 
+def _write_serving(page: Path, data: Path | None, fetch: bool, jobs: int | None) -> None:
+    given = {"--fetch": fetch, "--jobs": jobs is not None}
+    if named := [name for name, is_given in given.items() if is_given]:
+        raise ArgError(f"{', '.join(named)}: no effect on {page.stem}; leave it out")
+    if data is None:
+        raise ArgError(
+            f"{page.stem}: recorded runs are needed; give the folder of serving/runs and traces "
+            "with --data"
+        )
+    stepsim.reproduce.make_folder(page.parent)
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("simulating")
+        stepsim.reproduce.write_serving_validation(page, data)
+    note(f"wrote {page}")
+
+
 _PAGES: Final = {
     "validation": _write_validation,
     "streamtensor-validation": _write_streamtensor,
+    "serving-validation": _write_serving,
 }
 """The validation pages; each is a file of its name in the folder."""
 

@@ -10,8 +10,8 @@ import typer
 
 import stepsim
 import stepsim.plugins
+import stepsim.processes
 import stepsim.simulation
-import stepsim.threads
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.heartbeat import Heartbeat
@@ -65,7 +65,7 @@ def environment() -> dict[str, Any]:
 
 
 def env(
-    json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print versions, plugins, settings and the engine in use, for bug reports."""
     found = environment()
@@ -93,7 +93,8 @@ def warmup(
         typer.Argument(
             metavar="[ENGINE]...",
             help="'runs', 'recorded' (runs that are recorded, as `stepsim why` does), 'dram' and "
-            "'recorded-dram' (the same with memory model `dram`), 'requests' (the DRAM alone), "
+            "'recorded-dram' (the same with memory model `dram`), 'bounded' and 'recorded-bounded' "
+            "(with `hbm.port.outstanding` and another model), 'requests' (the DRAM alone), "
             "'hardware' (the hardware level).",
             show_default="all",
         ),
@@ -110,7 +111,7 @@ def warmup(
     ] = None,
 ) -> None:
     """Compile the engines now, or load them, so that the next runs start immediately."""
-    count = stepsim.threads.usable_cpus() if jobs is None else jobs
+    count = stepsim.processes.usable_cpus() if jobs is None else jobs
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading the engines, or compiling them")
         found = stepsim.simulation.compile_ahead(

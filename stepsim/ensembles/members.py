@@ -9,7 +9,7 @@ from stepsim.arguments import Range
 from stepsim.ensembles.disturbances import Disturbance, bounds_of, checked_bounds
 from stepsim.ensembles.ensemble import Ensemble
 from stepsim.errors import ArgError
-from stepsim.threads import thread_count
+from stepsim.processes import thread_count
 
 _MEMBERS: Final = Range(1024, "of an ensemble")
 _SEED: Final = Range(2**128 - 1, "that members are drawn by", low=0)

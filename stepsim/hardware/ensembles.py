@@ -17,7 +17,7 @@ from stepsim.hardware.loading import load_machine
 from stepsim.hardware.machine import Machine
 from stepsim.hardware.network_run import run_network
 from stepsim.hardware.simulation import STATUS, OnHardware, on_hardware
-from stepsim.threads import in_threads
+from stepsim.processes import in_threads
 
 
 def ensemble(

@@ -190,7 +190,7 @@ def network_of(
     return build.network
 
 
-def _block(op: Operator, tile: object) -> tuple[int, int]:
+def _block(tile: object) -> tuple[int, int]:
     """Hardware tiles down and across in a logical tile."""
     if not isinstance(tile, Tile):
         raise Refusal(f"moves {tile}; units move tiles")
@@ -204,7 +204,7 @@ def _block(op: Operator, tile: object) -> tuple[int, int]:
     return block.rows, block.cols
 
 
-def _sizes(op: Operator, stream: Stream) -> tuple[int, ...]:
+def _sizes(stream: Stream) -> tuple[int, ...]:
     if not all(d.is_static for d in stream.shape):
         raise Refusal("has a size that is known only at run time; units count constant sizes")
     return tuple(int(d) for d in stream.shape)
@@ -216,7 +216,7 @@ def _load(build: _Building, op: LinearLoad) -> None:
     if op.bypass:
         raise Refusal("bypasses the memory; a reader requests from it")
     out = op.outputs[0]
-    dims = (1, *_sizes(op, out), *_block(op, out.type))
+    dims = (1, *_sizes(out), *_block(out.type))
     build.put(out, _Pieces(None, dims, off_chip=True, load=op))
 
 
@@ -236,7 +236,7 @@ def _reshaped_load(build: _Building, op: Operator) -> None:
     """Update the dims of a load, which its reader counts."""
     pieces = build.pending.pop(op.inputs[0].key)
     out = op.outputs[0]
-    build.put(out, replace(pieces, dims=(1, *_sizes(op, out), *pieces.dims[-2:])))
+    build.put(out, replace(pieces, dims=(1, *_sizes(out), *pieces.dims[-2:])))
 
 
 def _unsqueeze(build: _Building, op: Unsqueeze) -> None:
@@ -270,7 +270,7 @@ def _map(build: _Building, op: Map) -> None:
         return build.put(op.outputs[0], _Pieces(fifo, dims, turned))
     if not (op.fn.standard and op.fn.name in ELEMENTWISE):
         raise Refusal(f"applies '{op.fn}'; maps work element by element, or multiply matrices")
-    blocks = {_block(op, s.type) for s in (*op.inputs, *op.outputs)}
+    blocks = {_block(s.type) for s in (*op.inputs, *op.outputs)}
     if len(blocks) > 1:
         raise Refusal("has operands of different sizes; maps take tiles of one size")
     taken = [build.take(x) for x in op.inputs]
@@ -297,12 +297,12 @@ def _product(build: _Building, op: Map | MapAccum) -> tuple[str, tuple[int, ...]
     """A matmul block; its output, the dims of that, and whether blocks come transposed."""
     assert op.fn.transposes is not None
     first, second = op.inputs
-    m_k = _block(op, first.type)
-    k_n = _block(op, second.type)
+    m_k = _block(first.type)
+    k_n = _block(second.type)
     a_turned, b_turned = op.fn.transposes
     m, k = m_k[::-1] if a_turned else m_k
     n = k_n[0] if b_turned else k_n[1]
-    _block(op, op.outputs[0].type)
+    _block(op.outputs[0].type)
     sources = [_off_chip(build, x) for x in op.inputs]
     swap = sources == [False, True]
 
@@ -341,7 +341,7 @@ def _off_chip(build: _Building, stream: Stream) -> bool:
 def _accum(build: _Building, op: Accum) -> None:
     if not (op.fn.standard and op.fn.name == "add") or any(i.value for i in op.inits):
         raise Refusal(f"accumulates with '{op.fn}' from {op.init}; accumulators add up from zero")
-    _block(op, op.outputs[0].type)
+    _block(op.outputs[0].type)
     pieces = build.take(op.inputs[0])
     fifo = build.network.accumulator(op.title(), _fifo(pieces), op.rank + 2)
     dims = (*pieces.dims[: len(pieces.dims) - op.rank - 2], *pieces.dims[-2:])
@@ -349,7 +349,7 @@ def _accum(build: _Building, op: Accum) -> None:
 
 
 def _repeat(build: _Building, op: Repeat) -> None:
-    _block(op, op.outputs[0].type)
+    _block(op.outputs[0].type)
     pieces = build.take(op.inputs[0])
     fifo, dims = _fifo(pieces), pieces.dims[:-2]
     for number, count in enumerate(op.counts):
@@ -361,7 +361,7 @@ def _repeat(build: _Building, op: Repeat) -> None:
 
 
 def _store(build: _Building, op: LinearStore) -> None:
-    _block(op, op.inputs[0].type)
+    _block(op.inputs[0].type)
     pieces = build.take(op.inputs[0])
     if build.sink == "writer":
         build.network.writer(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _GUARD = "_stepsim_guard"
 _PASSED = "_stepsim_passed"
 """Attributes of an item, for pytest has a stash only since version 7."""
-_TOLD = "stepsim_cycles"
+_RECORDED = "stepsim_cycles"
 """Attribute of a report."""
 
 
@@ -91,7 +91,7 @@ def pytest_runtest_makereport(
         "passed": passed,
     }
     # As text, since the channel between processes has limits for numbers.
-    setattr(report, _TOLD, json.dumps(about | checked))
+    setattr(report, _RECORDED, json.dumps(about | checked))
 
 
 def _name(item: pytest.Item) -> str:
@@ -115,7 +115,7 @@ class _Collector:
         self._lines: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        text = getattr(report, _TOLD, None)
+        text = getattr(report, _RECORDED, None)
         if text is not None:
             one = json.loads(text)
             # If a test is run again, the last run counts.

@@ -13,6 +13,9 @@ from stepsim.reproduce.pool import workers as workers
 from stepsim.reproduce.reproduction import reproduce as reproduce
 from stepsim.reproduce.result import Reproduction as Reproduction
 from stepsim.reproduce.runs import machine_of as machine_of, source_of as source_of
+from stepsim.reproduce.serving.validation_page import (
+    write_serving_validation as write_serving_validation,
+)
 from stepsim.reproduce.streamtensor.published_rows import published_rows as published_rows
 from stepsim.reproduce.streamtensor.sizing_methods import fifo_table as fifo_table
 from stepsim.reproduce.streamtensor.validation_page import (

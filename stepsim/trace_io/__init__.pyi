@@ -62,4 +62,5 @@ from stepsim.trace_io.routing.parts import RoutingPart as RoutingPart, check_win
 from stepsim.trace_io.routing.reading import routing_parts as routing_parts
 from stepsim.trace_io.routing.summary import RoutingCounter as RoutingCounter
 from stepsim.trace_io.routing.synthetic import MOST_ENTRIES as MOST_ENTRIES
+from stepsim.trace_io.sources.records import records as records
 from stepsim.trace_io.writer import ParquetStream as ParquetStream

@@ -55,6 +55,28 @@ def result() -> st.Result:
     return st.simulate(program(), record=True)
 
 
+SERVICE = {
+    "source": "fixed:count=4,prompt_tokens=8,output_tokens=3", "arrivals": "at-once",
+    "steps": "linear:1000000,1000", "num_blocks": 64,
+}  # fmt: skip
+"""Parameters of a small service."""
+
+SEARCHED = SERVICE | {"arrivals": "even", "rate": 1, "max_num_seqs": 1, "slo": "ttft=2ms"}
+"""Those of one that meets its limits at some rates alone."""
+
+
+@kept
+def service() -> st.serving.ServeResult:
+    return st.serve(SERVICE)
+
+
+@kept
+def service_folder() -> Path:
+    path = new_file()
+    st.serve(SERVICE, out=path)
+    return path
+
+
 @kept
 def prepared() -> st.simulation.Prepared:
     return st.prepare(program())
@@ -445,10 +467,20 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "workloads.Decoder": lambda: st.workloads.Decoder.of(
         model="qwen3-30b-a3b", tile=8, strategy="dynamic"
     ),
+    "workloads.Step": kept(lambda: st.workloads.Step.of(model="qwen3-30b-a3b")),
     "workloads.Attention": kept(lambda: st.workloads.Attention.of(model="qwen3-30b-a3b")),
     "workloads.Built": kept(lambda: st.workloads.Built(program())),
     "workloads.Data": data,
     "workloads.Model": model,
+    "serving.FoundRate": kept(
+        lambda: st.serving.find_rate(
+            SERVICE | {"arrivals": "even", "rate": 1, "max_num_seqs": 1, "slo": "ttft=2ms"},
+            tolerance=0.9,
+        )
+    ),
+    "serving.ServeResult": service,
+    "serving.ServiceComparison": lambda: st.serving.compare_services(service(), service()),
+    "serving.ServiceWhy": lambda: st.serving.why_served(service()),
 }
 
 

@@ -146,6 +146,8 @@ WORKLOADS: dict[str, Callable[[], Given]] = {
         "model": some.model(), "tile": 8, "strategy": "dynamic", "variant": None,
     },
     "Decoder.of": lambda: {"model": "qwen3-30b-a3b", "tile": 8, "strategy": "dynamic"},
+    "Step": lambda: {"model": some.model()},
+    "Step.of": lambda: {"model": "qwen3-30b-a3b"},
     "Model.of": lambda: {"shapes": (some.moe_shape(),)},
     "Model.parse": lambda: {"value": "qwen3-30b-a3b"},
     "Moe": lambda: {"model": some.model(), "tile": 8},
@@ -158,6 +160,19 @@ WORKLOADS: dict[str, Callable[[], Given]] = {
     "Swiglu.of": lambda: some.SWEEP["parameters"] | {"tile": 4},
     "find_workload": lambda: {"text": "moe"},
 }  # fmt: skip
+
+SERVING: dict[str, Callable[[], Given]] = {
+    "ServeResult.read": lambda: {"folder": some.service_folder()},
+    "compare_services": lambda: {"before": some.service(), "after": some.service()},
+    "find_rate": lambda: {
+        "spec": some.SERVICE
+        | {"arrivals": "even", "rate": 1, "max_num_seqs": 1, "slo": "ttft=2ms"},
+        "tolerance": 0.9,
+    },
+    "serve": lambda: {"spec": some.SERVICE},
+    "what_if_served": lambda: {"result": some.service(), "change": "max_num_seqs=2"},
+    "why_served": lambda: {"result": some.service()},
+}
 
 OTHERS: dict[str, Callable[[], Given]] = {
     "Machine": lambda: some.machine().to_dict(),
@@ -216,14 +231,19 @@ OTHERS: dict[str, Callable[[], Given]] = {
     "what_if": lambda: {"program": some.program(), "changes": [st.Variant("v", 4)]},
 }  # fmt: skip
 
-CALLS: dict[str, Callable[[], Given]] = {
-    f"{room}.{name}": make
-    for room, table in (
-        ("hardware", HARDWARE),
-        ("sweep", SWEEPS),
-        ("traces", TRACES),
-        ("simulation", SIMULATION),
-        ("workloads", WORKLOADS),
-    )
-    for name, make in table.items()
-} | OTHERS
+CALLS: dict[str, Callable[[], Given]] = (
+    {
+        f"{room}.{name}": make
+        for room, table in (
+            ("hardware", HARDWARE),
+            ("sweep", SWEEPS),
+            ("traces", TRACES),
+            ("simulation", SIMULATION),
+            ("workloads", WORKLOADS),
+            ("serving", SERVING),
+        )
+        for name, make in table.items()
+    }
+    | OTHERS
+    | {"serve": SERVING["serve"]}
+)

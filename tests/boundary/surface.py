@@ -18,7 +18,7 @@ import stepsim as st
 __all__ = ["INNER", "Subject", "subjects"]
 
 INNER = {
-    "Program": "register kept know_alike know_all record_assumption symbols_of weighed place "
+    "Program": "register kept know_alike know_all record_assumption weighed place "
     "compare counts_of flops_of length_of",
     "Function": "cost weighted record",
     "Tile": "counted_anew",
@@ -46,6 +46,7 @@ INNER = {
     "workloads.Attention": "build check presets program_key attended",
     "workloads.Decoder": "build build_for check presets program_key attended implied needed "
     "unneeded",
+    "workloads.Step": "build build_for check presets program_key implied needed unneeded",
     "workloads.Moe": "build check presets program_key routing_shape",
     "workloads.Swiglu": "build check presets program_key",
     "workloads.Workload": "build check",
@@ -56,6 +57,7 @@ of operators, workloads, machines and backends override, and those that share wh
 
 RESULTS = (
     "Function", "Stream", "Result", "graph.Routing", "simulation.Case", "simulation.Prepared",
+    "serving.FoundRate", "serving.ServeResult", "serving.ServiceComparison", "serving.ServiceWhy",
     "sizing.FifoSizes", "sweep.LocalBackend", "sweep.SweepSpec", "sweep.TuneSpec",
 )  # fmt: skip
 """Classes whose objects users get: their constructors take what only stepsim has. A specification

@@ -212,6 +212,8 @@ def test_experts_are_sized_over_traces_and_run_with_others(cli: Cli, tmp_path: P
     [
         (EXPERTS, "has experts, whose FIFOs are sized over routings"),
         ((*SMALL, "--experts", "4"), "experts: gpt2-medium has no experts"),
+        ((*SMALL, "--routings", "4"), "--routings: has an effect with --routing alone"),
+        ((*SMALL, "--keep-going"), "keep_going (--keep-going) has an effect only where a PyTorch"),
         ((*EXPERTS, "--routing", "absent.parquet"), "absent.parquet"),
     ],
 )

@@ -87,7 +87,9 @@ def test_warmup_without_processes(cli: Cli, jobs: int) -> None:
 def test_warmup_of_an_unknown_engine(cli: Cli) -> None:
     outcome = cli("warmup", "fast")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "no engine is named 'fast'; expected one of runs, recorded, dram, " in outcome.err
+    assert (
+        "no engine is named 'fast'; expected one of runs, recorded, bounded, dram, " in outcome.err
+    )
 
 
 @pytest.mark.slow

@@ -186,6 +186,15 @@ def test_values_of_a_machine_that_do_not_exist_are_refused(tmp_path: Path) -> No
         st.simulate(program, machine, fix=file)
 
 
+def test_requests_per_cycle_of_a_program_without_memory_ports_are_refused(tmp_path: Path) -> None:
+    with st.Program("no ports") as program:
+        st.metadata([1, 2, 3]).consume()
+    file = tmp_path / "fix.yaml"
+    file.write_text("par_dispatch: 4\n")
+    with pytest.raises(ArgError, match="par_dispatch is 4, but the program has no load or store"):
+        st.prepare(program, fix=file)
+
+
 def test_a_file_that_changes_more_than_depths_is_not_one_of_depths(tmp_path: Path) -> None:
     program, machine = LEVERS[8].made()
     file = tmp_path / "fix.yaml"

@@ -77,6 +77,7 @@ def test_imbalance_where_only_the_trace_says_the_experts(
     assert run["routing"]["imbalance"] == told["imbalance"] == imbalance
 
 
+@pytest.mark.slow  # compiles an engine of its own
 def test_the_bus_has_another_name_than_the_utilization(cli: Cli) -> None:
     text = cli(*SWIGLU, "--machine", "hdl-dram").out
     assert "bandwidth utilization      97.6 %" in text

@@ -64,12 +64,25 @@ def test_the_page_on_streamtensor(
     assert (tmp_path / "docs" / "streamtensor-validation.md").read_text() == "# Page\n"
 
 
+def test_the_page_on_serving(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "stepsim.reproduce.write_serving_validation",
+        lambda path, data: path.write_text(f"# Page of {data.name}\n"),
+    )
+    out = tmp_path / "docs"
+    outcome = cli("reproduce", "serving-validation", "--data", tmp_path / "some", "--out", out)
+    assert outcome.code == 0
+    assert (out / "serving-validation.md").read_text() == "# Page of some\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["reproduce", "validation", "8"], "validation: expected alone, found with other names"),
         (["reproduce", "validation", "--closure-slack", 1], "--closure-slack has no effect"),
         (["reproduce", "streamtensor-validation", "--fetch"], "--fetch: no effect"),
+        (["reproduce", "serving-validation", "--jobs", 1], "--jobs: no effect"),
+        (["reproduce", "serving-validation"], "recorded runs are needed; give the folder"),
         (["validate"], "the command is now `stepsim reproduce validation`"),
     ],
 )

@@ -125,6 +125,9 @@ def test_json_names_the_busiest_units(run) -> None:
     parts = ("busy", "wait_memory", "wait_input", "wait_output", "before", "after")
     assert all(sum(unit[part] for part in parts) == found["cycles"] for unit in units)
     assert [unit["busy"] for unit in units] == sorted((u["busy"] for u in units), reverse=True)
+    for unit in units:
+        assert unit["source"] is None, "users did not write a ready-made workload"
+        assert unit["label"] or unit["function"]
 
 
 def test_a_machine_file_is_as_good_as_a_name(run, tmp_path: Path) -> None:

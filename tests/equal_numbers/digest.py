@@ -26,7 +26,7 @@ from stepsim.simulation import prepare
 from stepsim.workloads import Attention, Data, Decoder, Moe
 from tests.oracle.cases import load_case
 
-__all__ = ["GROUPS", "STORED", "differing", "digest"]
+__all__ = ["COMMON", "GROUPS", "STORED", "differing", "digest"]
 
 STORED: Final = Path(__file__).with_name("digests.json")
 _CASES: Final = Path(__file__).parents[1] / "data" / "random_cases"
@@ -131,6 +131,9 @@ GROUPS: Final[dict[str, Callable[[], Iterator[object]]]] = {
     "hardware": _hardware,
 }
 """What is counted, by name."""
+
+COMMON: Final = ["cases", "runs", "interleaved", "uncontended"]
+"""Groups of the engine that most tests use; each of the others has one of its own."""
 
 
 def digest(group: str) -> str:

@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 
 from stepsim.kernels.build.settings import is_jit_disabled
-from tests.equal_numbers.digest import GROUPS, STORED, differing, digest
+from tests.equal_numbers.digest import COMMON, GROUPS, STORED, differing, digest
 
 ROOT = Path(__file__).parents[2]
-COMMON = ["cases", "runs", "interleaved", "uncontended"]
-"""Groups of the engine that most tests use; each of the others has one of its own."""
-
 needs_compiler = pytest.mark.skipif(
     is_jit_disabled(), reason="NUMBA_DISABLE_JIT is set: nothing is compiled"
 )

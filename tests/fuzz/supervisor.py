@@ -20,7 +20,9 @@ _GRACE = 2 * CASE_SECONDS
 
 def report(name: str, seed: int, failure: Failure) -> str:
     again = f"python -m tests.fuzz {name} --case {seed}"
-    return f"{failure.key}\n{again}\n\n{failure.notes}\n\n{failure.traceback}\n"
+    text = f"{failure.key}\n{again}\n\n{failure.notes}\n\n{failure.traceback}\n"
+    # Cases draw halves of characters too, which no file of text can hold.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def supervise(name: str, seed: int, seconds: float, out: Path) -> Found:
@@ -30,7 +32,7 @@ def supervise(name: str, seed: int, seconds: float, out: Path) -> Found:
     context = multiprocessing.get_context("spawn")
     while time.monotonic() < deadline:
         ours, theirs = context.Pipe(duplex=False)
-        worker = context.Process(target=_work, args=(name, seed, theirs, str(out)))
+        worker = context.Process(target=_work, args=(name, seed, theirs, str(out)), daemon=True)
         worker.start()
         theirs.close()
         while time.monotonic() < deadline:

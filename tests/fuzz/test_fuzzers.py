@@ -14,6 +14,7 @@ from tests.fuzz import driver
 from tests.fuzz.driver import Failure, Tape, campaign, fuzzers, load, minimize, note, run_case
 from tests.fuzz.reading import outcome as read_outcome
 from tests.fuzz.sandbox import sandbox
+from tests.fuzz.supervisor import report
 from tests.property_profile import THOROUGH
 
 CASES = 20_000 if THOROUGH else 25
@@ -60,6 +61,12 @@ def test_the_driver_tells_failures_apart_and_makes_them_short() -> None:
     assert short.key == key
     assert len(short.notes) < len(failure.notes)
     assert short.notes == "drawn [7]"
+
+
+def test_a_report_can_be_written_whatever_was_drawn() -> None:
+    text = report("api", 7, Failure("KeyError: '\ud800'", "notes \ud800", "trace \ud800"))
+    assert "--case 7" in text
+    assert text.encode("utf-8").count(rb"\ud800") == 3
 
 
 def test_the_driver_ends_cases_that_take_too_long() -> None:

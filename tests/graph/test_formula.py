@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as draw
 from stepsim.graph.programs.program import Program
 from stepsim.graph.sizes.atoms import Active, CeilDiv, Largest, Opaque, Symbol
 from stepsim.graph.sizes.dims import Dim
-from stepsim.graph.sizes.formula import Formula, added, light, multiplied
+from stepsim.graph.sizes.formula import Formula, light, multiplied, sum_of
 from stepsim.graph.sizes.sizes import at_least_one, degree, divided, fraction, may_count, primitive
 from stepsim.graph.sizes.sympy_forms import (
     Active as SympyActive,
@@ -34,7 +34,7 @@ Pair = tuple[Any, Any]
 def _join(children: draw.SearchStrategy[Pair]) -> draw.SearchStrategy[Pair]:
     few = draw.lists(children, min_size=1, max_size=4)
     return draw.one_of(
-        few.map(lambda xs: (added(a for a, _ in xs), sympy.Add(*(b for _, b in xs)))),
+        few.map(lambda xs: (sum_of(a for a, _ in xs), sympy.Add(*(b for _, b in xs)))),
         few.map(lambda xs: (multiplied(a for a, _ in xs), sympy.Mul(*(b for _, b in xs)))),
         draw.tuples(children, draw.integers(0, 3)).map(
             lambda x: (x[0][0] ** x[1], x[0][1] ** x[1])

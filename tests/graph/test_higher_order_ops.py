@@ -202,6 +202,12 @@ def test_accum_refusals():
         tiles(3, 4, rows=2).accum(fn.add, 1, init=fn.zero((1, 64)))
     with pytest.raises(DTypeError, match="'pack_rows' starts from empty"):
         tiles(3, 4).accum(fn.pack_rows, 1, init=fn.zero((1, 64)))
+    for ignored in (fn.one((0, 64)), fn.full((0, 64), 7)):
+        with pytest.raises(DTypeError, match=r"starts from empty\(\(0, 64\)\), found (one|full)"):
+            tiles(3, 4).accum(fn.pack_rows, 1, init=ignored)
+    with pytest.raises(DTypeError, match="'pack_rows' packs tiles of bf16, found init of f16"):
+        tiles(3, 4).accum(fn.pack_rows, 1, init=fn.empty((0, 64), "f16"))
+    tiles(3, 4).accum(fn.pack_rows, 1, init=fn.empty((0, 64), "bf16"))
     with pytest.raises(ArgError, match="'silu' cannot be used in an accumulation"):
         tiles(3, 4).accum(fn.silu, 1)
     with pytest.raises(ArgError, match="use map_accum for matmuls"):

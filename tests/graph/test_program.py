@@ -271,6 +271,14 @@ def test_contradictions_are_found_at_once():
             p.assume_equal(n, n + 1)
 
 
+def test_a_size_stated_equal_to_a_sum_with_itself_ends():
+    with scratch() as p:
+        n, m = p.dim("n"), p.dim("m")
+        p.assume_equal(n, n + m)
+        assert len(p.assumptions) == 1
+        assert p.compare(n + m, p.dim("k")) is None
+
+
 def test_assume_shape_makes_a_new_handle():
     with scratch() as p:
         n = p.dim("n")

@@ -144,8 +144,10 @@ def test_repeat_by_a_list_of_factors(program):
 def test_expand_to_several_numbers(program):
     x = tiles(program.dim("n"), 1, 1)
     assert shape(x.expand([2, 3])) == ["n", "2", "3"]
-    with pytest.raises(RankError, match=r"rank 1 and 2 sizes \(2, 3\)"):
+    with pytest.raises(RankError, match=r"rank 1 and 2 sizes, \(2, 3\)"):
         x.expand([2, 3], 1)
+    with pytest.raises(RankError, match=r"rank 2 and 1 size, 3\. Give a list"):
+        x.expand(3, 2)
     with pytest.raises(DimError, match="expanded dims must be literal 1"):
         x.expand([2, 3, 4])
 

@@ -29,6 +29,14 @@ def buffers(program: st.Program, *outer: int) -> st.Stream:
 # merges
 
 
+def test_a_merge_of_fewer_streams_is_not_that_of_the_selector(program):
+    one, _ = st.eager_merge([tiles(1, program.ragged("len"), rows=2)])
+    x, _ = st.eager_merge([one, tiles(1, program.ragged("len"), rows=2)])
+    assert len(x.shape[-1].parts) == 2
+    parts = st.partition(one, st.eager_merge([tiles(1), tiles(0)])[1])
+    assert len(parts) == 2
+
+
 def test_a_merge_of_one_stream_is_that_stream(program):
     own = program.ragged("len")
     data, which = st.eager_merge([tiles(3, own, rows=2)])

@@ -127,20 +127,22 @@ class _NoShrinking:
         settings.load_profile("mutation")
 
 
-def _run(path: Path, source: str, tests: Sequence[str], seconds: int) -> tuple[bool, float]:
+def _run(
+    path: Path, source: str, tests: Sequence[str], seconds: int, told: Path = Path(os.devnull)
+) -> tuple[bool, float]:
     """Whether all tests pass in a process that imports the changed module, and its CPU seconds.
 
     It may take ``seconds`` of CPU time, and on a busy machine far more of wall time. One that waits
-    for ever takes no CPU time.
+    for ever takes no CPU time. What pytest prints goes to the file ``told``.
     """
     end = time.monotonic() + _WALL_TIMES * seconds
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            null = os.open(os.devnull, os.O_RDWR)
+            output = os.open(told, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             for stream in (0, 1, 2):
-                os.dup2(null, stream)
+                os.dup2(output, stream)
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
             sys.meta_path.insert(0, _Finder(_module_name(path), path, source))
@@ -191,6 +193,8 @@ def main() -> None:
         os.environ["NUMBA_DISABLE_JIT"] = "1"
     _preload()
     files = [path for pattern in room.sources for path in sorted(_ROOT.glob(pattern))]
+    if not files:
+        parser.error(f"no file of room {given.room} in {_ROOT}: {', '.join(room.sources)}")
     found: list[tuple[Path, Mutant]] = [
         (path, mutant)
         for path in files
@@ -206,7 +210,7 @@ def main() -> None:
     first, parts = map(int, given.part.split("/"))
     found = found[first::parts]
     if room.compiled:
-        _try_all(found, _staged(room, files[0]), given.out)
+        _try_all(found, _staged(room, files[0], given.out), given.out)
     else:
         from tests.mutation.replay import with_tests  # imports pytest, which is to see the switch
 
@@ -218,13 +222,16 @@ def _described(path: Path, mutant: Mutant) -> str:
     return f"{path.relative_to(_ROOT)}:{mutant.line}: {mutant.change}"
 
 
-def _staged(room: Room, file: Path) -> Callable[[Path, str], bool]:
-    """Whether a test notices a changed module: every stage in a process of its own."""
+def _staged(room: Room, file: Path, out: Path) -> Callable[[Path, str], bool]:
+    """Whether a test notices a changed module: every stage in a process of its own.
+
+    Raises SystemExit when one fails without any change; its output is then in ``out``.
+    """
     limits: list[int] = []
     for stage in room.stages:
-        passed, seconds = _run(file, file.read_text(encoding="utf-8"), stage, 1000)
+        passed, seconds = _run(file, file.read_text(encoding="utf-8"), stage, 1000, out)
         if not passed:
-            sys.exit(f"{' '.join(stage)}: fails without any change; mend that first")
+            sys.exit(f"{' '.join(stage)}: fails without any change, see {out}; mend that first")
         # An endless loop is noticed.
         limits.append(round(3 * seconds) + 5)
     stages = list(zip(room.stages, limits, strict=True))

@@ -80,6 +80,9 @@ def units(*busy: int) -> dict[str, Any]:
         "before": [20] * count,
         "after": [30] * count,
         "longest_wait": ["u9 on 'tiles'", None, *[None] * (count - 2)],
+        "label": [None] * count,
+        "function": ["silu", *[None] * (count - 1)],
+        "source": ["model/m.py:3", *[None] * (count - 1)],
         "other": [1] * count,
     }
 
@@ -91,13 +94,15 @@ def test_busiest_units_are_sorted_and_ties_keep_their_order() -> None:
 
 def test_units_table_shows_shares_of_the_run() -> None:
     text = rendered(units_table(busiest_units(units(700, 250)), cycles=1_000))
-    assert " ".join(row(text, "u0")) == ("u0 Map 70.0 % 0.0 % 20.0 % 5.0 % 5.0 % u9 on 'tiles'")
+    assert " ".join(row(text, "u0")) == (
+        "u0 Map silu m.py:3 70.0 % 0.0 % 20.0 % 5.0 % 5.0 % u9 on 'tiles'"
+    )
     assert row(text, "u1")[-1] == "-"
 
 
 def test_units_table_of_an_empty_run() -> None:
     unit = BusyUnit("u", "Map", 0, 0, 0, 0, 0, 0, None)
-    assert row(rendered(units_table([unit], cycles=0)), "u ") == ["u", "Map", *"------"]
+    assert row(rendered(units_table([unit], cycles=0)), "u ") == ["u", "Map", *"-------"]
 
 
 def test_names_are_not_markup() -> None:

@@ -78,6 +78,7 @@ def test_all_bytes_of_small_tiles_are_in_the_timeline() -> None:
     assert moved == pytest.approx(st.simulate(made, "hdl-dram").offchip_bytes)
 
 
+@pytest.mark.slow  # compiles an engine of its own
 def test_an_access_without_a_request_of_its_own_waits_for_another() -> None:
     timing = st.prepare(program(4, 4, (2, 4)), machine="hdl-dram").timing
     parts = access_parts(timing, 0, 1, 3)

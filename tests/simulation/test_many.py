@@ -26,11 +26,11 @@ from stepsim.errors import ArgError, LoweringError, MachineError, StepSimError
 from stepsim.kernels.batch import driver as batch_driver
 from stepsim.kernels.batch.driver import execute_batch
 from stepsim.machine import load_machine
+from stepsim.processes import usable_cpus
 from stepsim.results import STALLS_SCHEMA
 from stepsim.simulation.many import tables as many_tables
 from stepsim.simulation.running import batches as many_runs
 from stepsim.simulation.running.batches import ManyRuns, run_all
-from stepsim.threads import usable_cpus
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
 from tests.simulation.programs import centered, uneven

@@ -21,6 +21,7 @@ import pytest
 
 from stepsim.errors import OutputError, SweepError
 from stepsim.sweep import open_table, plan_sweep, run_sweep
+from tests.children import started
 from tests.samples import sampled
 from tests.sweep.support import (
     MANY,
@@ -61,7 +62,7 @@ def run_and_kill(folder: Path, dice: random.Random, *, outside: bool) -> None:
     count = 0 if outside else dice.randint(2, 30)
     phase = dice.choice(["before", "torn", "after"])
     arguments = [json.dumps(MANY), str(folder), str(count), phase]
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-c", VICTIM, *arguments], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None

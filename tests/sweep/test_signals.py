@@ -17,6 +17,7 @@ from stepsim.sweep import Ended, run_sweep
 from stepsim.sweep.backends import LocalBackend
 from stepsim.sweep.running import run
 from stepsim.sweep.running.signals import ended_by_signals
+from tests.children import started
 from tests.samples import sampled
 from tests.sweep.support import (
     assert_as_undisturbed,
@@ -161,7 +162,7 @@ def test_a_signal_waits_until_the_workers_have_ended(
 def test_a_sweep_that_is_to_outlive_its_terminal_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; what is started inherits it
-    with subprocess.Popen(
+    with started(
         sweep_command(tiny(chunk=1), folder), stderr=subprocess.PIPE, text=True
     ) as process:
         wait_until(lambda: bool(timings(folder)) or process.poll() is not None)

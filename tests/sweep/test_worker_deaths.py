@@ -27,6 +27,7 @@ from stepsim.sweep import open_table, run_sweep
 from stepsim.sweep.backends import LocalBackend, local, patience
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows
+from tests.children import started
 from tests.samples import sampled
 from tests.sweep.support import (
     MANY,
@@ -117,7 +118,7 @@ def test_workers_end_with_a_killed_sweep_and_it_resumes(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     command = [sys.executable, str(script), json.dumps(MANY), str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with started(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert int(process.stdout.readline()) == 1
         workers = psutil.Process(process.pid).children(recursive=True)
@@ -160,7 +161,7 @@ def test_a_signal_ends_all_processes_quietly(
 ) -> None:
     folder, temporary = tmp_path / "out", tmp_path / "temporary"
     temporary.mkdir()
-    with subprocess.Popen(
+    with started(
         sweep_command(ENDLESS, folder, "--jobs", "2"), env={**os.environ, "TMPDIR": str(temporary)},
         start_new_session=True, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip

@@ -145,6 +145,11 @@ def test_numpy_shapes_and_types(tmp_path):
             "line 2: `hash_ids` is [1, 'a'], expected a list of whole numbers; correct or drop the "
             "line",
         ),
+        (
+            '{"timestamp": 900, "input_length": 4, "output_length": 1, "hash_ids": "\\ud800"}',
+            r"line 2: `hash_ids` is '\ud800', expected a list of whole numbers; correct or drop "
+            "the line",
+        ),
     ],
 )
 def test_mooncake(tmp_path, second, says):

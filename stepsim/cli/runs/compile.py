@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -36,6 +36,10 @@ _CHOICES = {
 """Choices with an option; the others are arguments of ``stepsim.compile``."""
 
 
+_MOST_ROUTINGS: Final = 8
+"""Limit on the windows of routing traces, unless --routings is given."""
+
+
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
     """The target of the design: the machine and the traces over which FIFOs are sized."""
@@ -58,8 +62,13 @@ class TargetOptions:
         ),
     ] = None
     routings: Annotated[
-        int, typer.Option(metavar="N", help="Limit on the windows of all routing traces together.")
-    ] = 8
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Limit on the windows of all routing traces together. "
+            f"(default: {_MOST_ROUTINGS})",
+        ),
+    ] = None
 
 
 _PANELS = {
@@ -103,7 +112,7 @@ def compile_model(
     ] = None,
     passes: Annotated[
         bool,
-        typer.Option("--passes", metavar="", help="Print the graph before and after every pass."),
+        typer.Option("--passes", help="Print the graph before and after every pass."),
     ] = False,
     config: Annotated[
         str | None,
@@ -116,9 +125,7 @@ def compile_model(
     check: Annotated[
         bool,
         typer.Option(
-            "--check",
-            metavar="",
-            help="Compare the values that the design computes with those of the model.",
+            "--check", help="Compare the values that the design computes with those of the model."
         ),
     ] = False,
     seed: Annotated[
@@ -127,22 +134,18 @@ def compile_model(
     ] = None,
     fifo_table: Annotated[
         bool,
-        typer.Option(
-            "--fifo-table", metavar="", help="Compare with other methods of sizing FIFOs."
-        ),
+        typer.Option("--fifo-table", help="Compare with other methods of sizing FIFOs."),
     ] = False,
     keep_going: Annotated[
         bool,
-        typer.Option(
-            "--keep-going",
-            metavar="",
-            help="Import unknown operators as opaque kernels.",
-        ),
+        typer.Option("--keep-going", help="Import unknown operators as opaque kernels."),
     ] = False,
     json: Json = False,
 ) -> None:
     """Compile a model to kernels, groups and sized FIFOs for a machine, and simulate it."""
     named = given_of(_CHOICES, chosen)
+    if options.routings is not None and options.routing is None:
+        raise ArgError("--routings: has an effect with --routing alone; give both or none")
     if seed is not None and not check:
         raise ArgError("--seed: has an effect with --check alone; give both or none")
     with Heartbeat() as heartbeat:
@@ -166,7 +169,8 @@ def compile_model(
             )
         traces = None
         if options.routing is not None:
-            traces = stepsim.design.routing_windows(graph, options.routing, options.routings)
+            windows = _MOST_ROUTINGS if options.routings is None else options.routings
+            traces = stepsim.design.routing_windows(graph, options.routing, windows)
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
         compiled = stepsim.design.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
@@ -33,6 +33,7 @@ from stepsim.cli.runs.fifo_depths import (
 )
 from stepsim.cli.runs.recorded import RecordOptions
 from stepsim.errors import ArgError, OutputError
+from stepsim.frozen import frozen
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +52,7 @@ _FIX_SECONDS: Final = 3.0
 """Time for the search of the least fix of a deadlock."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunOptions(RecordOptions):
     """The options that all runs share, as given."""
 
@@ -78,7 +79,6 @@ class RunOptions(RecordOptions):
         bool,
         typer.Option(
             "--why",
-            metavar="",
             help="Explain what bounds the run and what would help, as `stepsim why` does; with "
             "--json and --out under the key why.",
         ),

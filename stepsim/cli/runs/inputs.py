@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ import stepsim.trace_io
 from stepsim.cli.experts import experts_of_rows, noted_experts
 from stepsim.cli.options import Layer, Step, check_counts
 from stepsim.errors import ArgError
+from stepsim.frozen import frozen
 from stepsim.workloads import Data
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ Batch = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TokenSource:
     """Options that choose tokens of a routing trace."""
 
@@ -79,7 +80,7 @@ class TokenSource:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Requests:
     """Cached tokens of the requests of a decode step.
 
@@ -95,7 +96,7 @@ class Requests:
     source: Path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestSource:
     """Options that choose requests of a file of lengths."""
 
@@ -152,7 +153,39 @@ class RequestSource:
         return Requests(lengths[: self.batch], len(lengths), file)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
+class NewTokenSource:
+    """Options for requests that have several new tokens."""
+
+    new_tokens: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="New tokens of each request: a file or a data set; one of each by default.",
+        ),
+    ] = None
+    new_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column of a CSV file that holds the new tokens."),
+    ] = None
+    batch: Batch = None
+
+    def read(self) -> np.ndarray[Any, Any] | None:
+        """The new tokens of the requests of the file, or of the first ``batch``. None without one.
+
+        Raises
+        ------
+        ArgError : the column of a file is given without the file.
+        TraceError : the file does not hold one number from 1 for each request.
+        """
+        if self.new_tokens is None:
+            _check_unused("--new-tokens", new_column=self.new_column)
+            return None
+        found = stepsim.trace_io.read_kv_lengths(self.new_tokens, column=self.new_column, minimum=1)
+        return found[: self.batch]
+
+
+@frozen
 class Traces:
     """The inputs as read: the data, and its description in results.
 
@@ -172,8 +205,11 @@ def read_traces(
     model: str | None,
     tokens: TokenSource | None,
     requests: RequestSource | None,
+    several: NewTokenSource | None = None,
 ) -> Traces:
     """Read what the options choose; for ``shape`` and ``model`` see `TokenSource.read`.
+
+    Where requests have several new tokens, the routing is of as many tokens as all of them have.
 
     Raises
     ------
@@ -182,26 +218,35 @@ def read_traces(
     """
     table, served = None, None
     facts: dict[str, Any] = {}
+    batch = next((source.batch for source in (tokens, requests) if source is not None), None)
+    new = None if several is None else several.read()
+    if new is not None and tokens is not None and tokens.routing is not None:
+        tokens = replace(tokens, batch=int(new.sum()))
     if tokens is not None:
         table = tokens.read(shape, model)
         facts["routing"] = None if table is None else _routing_facts(table, shape, tokens)
     if requests is not None:
         served = requests.read()
-        facts["kv_lengths"] = None if served is None else _request_facts(served)
-    if table is not None and served is not None and len(table.experts) != len(served.lengths):
+        facts["kv_lengths"] = None if served is None else _request_facts(served, new)
+    if new is None and table is not None and served is not None:
+        _check_count(table, served, tokens)
+    data = Data.of(
+        routing=None if table is None else table.experts,
+        kv_lengths=None if served is None else served.lengths,
+        new_tokens=new,
+        rows=batch,
+        whole=None if served is None else served.in_file,
+    )
+    return Traces(data, _columns(tokens, table, requests, served, new), facts)
+
+
+def _check_count(table: RoutingTable, served: Requests, tokens: TokenSource | None) -> None:
+    if len(table.experts) != len(served.lengths):
         raise ArgError(
             f"--routing: expected one token for each of the {len(served.lengths)} requests of "
             f"{served.source}, found {len(table.experts)} in {tokens and tokens.routing}; --batch "
             "limits both"
         )
-    batch = next((source.batch for source in (tokens, requests) if source is not None), None)
-    data = Data.of(
-        routing=None if table is None else table.experts,
-        kv_lengths=None if served is None else served.lengths,
-        rows=batch,
-        whole=None if served is None else served.in_file,
-    )
-    return Traces(data, _columns(tokens, table, requests, served), facts)
 
 
 def _columns(
@@ -209,6 +254,7 @@ def _columns(
     table: RoutingTable | None,
     requests: RequestSource | None,
     served: Requests | None,
+    new: np.ndarray[Any, Any] | None,
 ) -> dict[str, Any]:
     """Labels of the trace; with a routing trace, cache lengths have separate columns."""
     found: dict[str, Any] = {}
@@ -225,7 +271,7 @@ def _columns(
         prefix = "trace" if alone else "lengths"
         found |= {
             prefix: served.source.name,
-            f"{prefix}_id": _identity(served),
+            f"{prefix}_id": _identity(served, new),
             "step" if alone else "lengths_step": requests.kv_step,
             "window" if alone else "lengths_window": requests.kv_window,
         }
@@ -257,9 +303,10 @@ def _experts(routing: RoutingTable, shape: tuple[int, int] | None, file: Path | 
     return experts_of_rows(named, least) or least
 
 
-def _request_facts(requests: Requests) -> dict[str, Any]:
+def _request_facts(requests: Requests, new: np.ndarray[Any, Any] | None) -> dict[str, Any]:
     lengths = requests.lengths
-    return {
+    more = {} if new is None else {"new_tokens": int(new.sum())}
+    return more | {
         "source": str(requests.source),
         "requests": len(lengths),
         "requests_in_file": requests.in_file,
@@ -270,8 +317,9 @@ def _request_facts(requests: Requests) -> dict[str, Any]:
     }
 
 
-def _identity(requests: Requests) -> str:
-    return hashlib.sha256(requests.lengths.tobytes()).hexdigest()
+def _identity(requests: Requests, new: np.ndarray[Any, Any] | None) -> str:
+    content = requests.lengths.tobytes() + (b"" if new is None else new.tobytes())
+    return hashlib.sha256(content).hexdigest()
 
 
 def _check_window(window: int | None, batch: int | None, option: str, what: str) -> None:

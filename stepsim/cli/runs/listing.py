@@ -42,16 +42,13 @@ class ListOptions:
     every: Annotated[
         bool,
         typer.Option(
-            "--all",
-            metavar="",
-            help="List the operators of all experts and regions, not only the first.",
+            "--all", help="List the operators of all experts and regions, not only the first."
         ),
     ] = False
     addresses: Annotated[
         bool,
         typer.Option(
             "--addresses",
-            metavar="",
             help="Show the off-chip addresses of tensors, on a machine with a DRAM model.",
         ),
     ] = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 import stepsim.hardware
 import stepsim.machine
 from stepsim.errors import ArgError, MachineError
+from stepsim.frozen import frozen
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_MACHINE = "sda-1024"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MachineChoice:
     """A machine and changes of it, as given."""
 

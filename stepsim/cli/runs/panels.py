@@ -8,7 +8,10 @@ from stepsim.cli.panels import PanelCommand
 
 _PANELS: Final = {
     "Workload": ("config",),
-    "Data": ("routing", "kv_lengths", "batch", "layer", "step", "window", "kv_step", "kv_window"),
+    "Data": (
+        "routing", "kv_lengths", "new_tokens", "batch", "layer", "step", "window", "kv_step",
+        "kv_window",
+    ),
     "Machine": ("level", "machine", "overrides"),
     "Run": ("fix", "slowdown", "stated", "pareto", "max_cycles", "max_seconds", "ensemble"),
     "Output": (
@@ -16,7 +19,7 @@ _PANELS: Final = {
         "perfetto",
         "json", "help",
     ),
-    "Advanced": ("counting", "kv_column", "bins", "events", "span", "stream"),
+    "Advanced": ("counting", "kv_column", "new_column", "bins", "events", "span", "stream"),
 }  # fmt: skip
 """Options by panel, in the order of the help; parameters of workloads are in the first panel."""
 

@@ -92,7 +92,7 @@ def _option(field: Field) -> Any:
     parts = (f"{text}{unit}" if text else "", names, f"({default})" if default else "")
     shown = ". ".join(filter(None, parts))
     if field.kind.is_flag:
-        return typer.Option(f"{field.option}/--no-{field.option[2:]}", metavar="", help=shown)
+        return typer.Option(f"{field.option}/--no-{field.option[2:]}", help=shown)
     return typer.Option(field.option, metavar=metavar, help=shown)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ import stepsim.results
 from stepsim.cli.console import note
 from stepsim.cli.options import check_output
 from stepsim.errors import ArgError
+from stepsim.frozen import frozen
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _BINS = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordOptions:
     """The options of recorded runs, as given."""
 
@@ -31,7 +31,6 @@ class RecordOptions:
         bool,
         typer.Option(
             "--record",
-            metavar="",
             help="Measure occupancy: on-chip memory in use, and with --out also FIFOs and "
             "buffers, the run over time in FILE.timeline.parquet, and its critical path in "
             "FILE.path.parquet.",

@@ -45,13 +45,11 @@ class SizeOptions:
     ] = 0.01
     stated: Annotated[
         bool,
-        typer.Option(
-            "--stated", metavar="", help="Also size FIFOs whose depth the program states."
-        ),
+        typer.Option("--stated", help="Also size FIFOs whose depth the program states."),
     ] = False
     pareto: Annotated[
         bool,
-        typer.Option("--pareto", metavar="", help="Also find the least bytes for other slowdowns."),
+        typer.Option("--pareto", help="Also find the least bytes for other slowdowns."),
     ] = False
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", help="Give up a run after this many cycles.")

@@ -28,6 +28,7 @@ from stepsim.cli.runs.fifo_depths import (
     with_fix,
 )
 from stepsim.cli.runs.workload_group import workload_app
+from stepsim.cli.serving.why import why_service_command
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
@@ -54,15 +55,11 @@ class WhyOptions:
     ] = None
     path: Annotated[
         bool,
-        typer.Option(
-            "--path", metavar="", help="Print the critical path, with repeated iterations folded."
-        ),
+        typer.Option("--path", help="Print the critical path, with repeated iterations folded."),
     ] = False
     what_if: Annotated[
         bool,
-        typer.Option(
-            "--what-if", metavar="", help="Print every change that was tried, and its effect."
-        ),
+        typer.Option("--what-if", help="Print every change that was tried, and its effect."),
     ] = False
     json: Json = False
     out: Annotated[
@@ -159,4 +156,5 @@ app = workload_app(
     "those of `stepsim run`; `stepsim why moe --help` lists all options.",
     WhyOptions,
     why_choice,
+    why_service_command,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,14 +13,22 @@ import stepsim.simulation
 import stepsim.workloads
 from stepsim.cli.commands import ready
 from stepsim.cli.runs.fifo_depths import depth_field, taken_depths
-from stepsim.cli.runs.inputs import RequestSource, TokenSource, Traces, read_traces
+from stepsim.cli.runs.inputs import (
+    NewTokenSource,
+    RequestSource,
+    TokenSource,
+    Traces,
+    read_traces,
+)
 from stepsim.cli.runs.machine_choice import DEFAULT_MACHINE, MachineChoice
 from stepsim.cli.runs.panels import WorkloadCommand
 from stepsim.cli.runs.parameters import given_of, option_name, options_of
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError, WorkloadError
+from stepsim.frozen import frozen
 from stepsim.workloads import (
     KV_LENGTHS,
+    NEW_TOKENS,
     ROUTING,
     ParameterError,
     Source,
@@ -33,10 +41,14 @@ from stepsim.workloads import (
 if TYPE_CHECKING:
     from stepsim.machine import Machine
 
-_SOURCES: Mapping[str, type] = {ROUTING.name: TokenSource, KV_LENGTHS.name: RequestSource}
+_SOURCES: Mapping[str, type] = {
+    ROUTING.name: TokenSource,
+    KV_LENGTHS.name: RequestSource,
+    NEW_TOKENS.name: NewTokenSource,
+}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """The user's choice: a workload, its parameters, its traces and the machine, as given."""
 
@@ -45,6 +57,7 @@ class Choice:
     given: Mapping[str, Any]
     tokens: TokenSource | None
     requests: RequestSource | None
+    several: NewTokenSource | None
     machine: MachineChoice
     fifo_depths: str | None = None
     """``auto``, or a file with the depths of FIFOs by name, in place of one depth for all."""
@@ -74,7 +87,7 @@ class Choice:
             needed = self.workload.needed(self.given)
             unneeded = self.workload.unneeded(self.given)
         model = str(self.given["model"]) if "model" in self.given else None
-        read = read_traces(shape, model, self.tokens, self.requests)
+        read = read_traces(shape, model, self.tokens, self.requests, self.several)
         with self.source.user_code():
             traces = replace(read, data=self.workload.implied(self.given, read.data))
         for one, why in unneeded.items():
@@ -145,7 +158,7 @@ def command_of(name: str, options: type, perform: Callable[[Choice, Any], None])
         perform(
             Choice(
                 source, workload, given, by_kind.get(TokenSource), by_kind.get(RequestSource),
-                machine, depths,
+                by_kind.get(NewTokenSource), machine, depths,
             ),
             own,
         )  # fmt: skip

@@ -42,14 +42,10 @@ def run(
     jobs: Jobs = 1,
     backend: Backend = "local",
     address: Address = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Continue the sweep in DIR.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the sweep in DIR.")] = False,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run", metavar="", help="Only check, count the runs and estimate the time."
-        ),
+        typer.Option("--dry-run", help="Only check, count the runs and estimate the time."),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -57,12 +53,12 @@ def run(
     if out is None and not dry_run:
         raise ArgError("--out: missing; name a folder for the results, or use --dry-run")
     stepsim.sweep.check_backend(backend, address)
-    with end_told(out):
+    with signals_reported(out):
         _run(spec, None if dry_run else out, jobs, backend, address, resume=resume, json=json)
 
 
 @contextmanager
-def end_told(out: Path | None) -> Iterator[None]:
+def signals_reported(out: Path | None) -> Iterator[None]:
     """Report on stderr that a signal ended the command, and exit with its code.
 
     Raises
@@ -75,15 +71,15 @@ def end_told(out: Path | None) -> Iterator[None]:
             yield
         except KeyboardInterrupt:
             ending.process_ends = True
-            _tell_end("interrupted", out)
+            _report_end("interrupted", out)
             raise typer.Exit(SIGNAL + signal.SIGINT) from None
         except stepsim.sweep.Ended as ended:
             ending.process_ends = True
-            _tell_end(f"ended by {ended.signal.name}", out)
+            _report_end(f"ended by {ended.signal.name}", out)
             raise typer.Exit(SIGNAL + ended.signal) from None
 
 
-def _tell_end(how: str, out: Path | None) -> None:
+def _report_end(how: str, out: Path | None) -> None:
     """Report on stderr that a sweep ended early, and what is kept."""
     kept = ""
     if out is not None and (out / "sweep.json").exists():

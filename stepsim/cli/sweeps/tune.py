@@ -13,7 +13,7 @@ from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Address, Backend, Jobs, Json
-from stepsim.cli.sweeps.run import end_told
+from stepsim.cli.sweeps.run import signals_reported
 
 if TYPE_CHECKING:
     from stepsim.sweep import Trial, TuneProgress, Tuning
@@ -27,13 +27,11 @@ def tune(
     jobs: Jobs = 1,
     backend: Backend = "local",
     address: Address = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Continue the search in DIR.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the search in DIR.")] = False,
     json: Json = False,
 ) -> None:
     """Search the design space of a specification for the Pareto-optimal designs."""
-    with end_told(out), Heartbeat() as heartbeat:
+    with signals_reported(out), Heartbeat() as heartbeat:
         heartbeat.phase("reading the specification and the traces")
 
         def report(progress: TuneProgress) -> None:

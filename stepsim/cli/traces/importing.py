@@ -41,7 +41,7 @@ Column = Annotated[
 ]
 DropMissing = Annotated[
     bool,
-    typer.Option("--drop-missing", metavar="", help="Leave out tokens without recorded experts."),
+    typer.Option("--drop-missing", help="Leave out tokens without recorded experts."),
 ]
 Ranks = Annotated[
     list[int] | None,

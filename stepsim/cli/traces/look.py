@@ -27,7 +27,7 @@ from stepsim.cli.traces.show import (
 @takes(TraceReading)
 def info(
     reading: TraceReading,
-    json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check a trace and summarize its expert loads or its requests.
 

@@ -44,7 +44,7 @@ def points_of(figure: str) -> list[Point]:
     if figure not in FIGURES:
         raise ArgError(
             f"unknown figure {figure!r}; expected one of {', '.join(FIGURES)}, 'all', or a page "
-            "alone: validation, streamtensor-validation"
+            "alone: validation, streamtensor-validation, serving-validation"
         )
     return list(FIGURES[figure].points())
 

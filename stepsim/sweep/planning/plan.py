@@ -362,9 +362,9 @@ def unread_keys(spec: SweepSpec, workload: type[Workload], designs: Sequence[Des
 
 def _any_shape(spec: SweepSpec, workload: type[Workload]) -> Experts:
     """Experts for checking the traces alone, if the parameters that determine them are wrong."""
-    tells = workload.routing_shape.__func__ is not Workload.routing_shape.__func__  # type: ignore[attr-defined]
+    has_shape = workload.routing_shape.__func__ is not Workload.routing_shape.__func__  # type: ignore[attr-defined]
     drawn = spec.traces is not None and spec.traces.synthetic is not None
-    return (1, 1) if tells and drawn else (None, None)
+    return (1, 1) if has_shape and drawn else (None, None)
 
 
 def _is_untraced(spec: SweepSpec, workload: type[Workload], needs: Needs) -> bool:

@@ -69,13 +69,15 @@ class Trace:
         ArgError
             Lengths are negative, or their number differs from that of the tokens.
         """
-        parts = {one.name: self._part(one, workload.inputs) for one in workload.needed(values)}
+        needed = [one for one in workload.needed(values) if not one.optional]
+        parts = {one.name: self._part(one, workload.inputs) for one in needed}
         arrays: dict[str, Any] = {name: one and one.data for name, one in parts.items()}
         return Data.of(**arrays, rows=None if arrays else self.rows)
 
     def shape_for(self, workload: type[Workload]) -> tuple[Any, ...]:
         """Equal for traces that one program of the workload serves."""
-        parts = [self._part(one, workload.inputs) for one in workload.shaping()]
+        given = [one for one in workload.shaping() if not one.optional]
+        parts = [self._part(one, workload.inputs) for one in given]
         return self.rows, *(None if one is None else one.identity for one in parts)
 
     def _part(self, one: Input, inputs: Sequence[Input]) -> Trace | None:
@@ -122,8 +124,12 @@ class Trace:
 
 
 def of_traces(inputs: Sequence[Input]) -> list[Input]:
-    """Inputs that the key ``traces`` provides; cache lengths next to a routing have another key."""
-    return [one for one in inputs if one != KV_LENGTHS or len(inputs) == 1]
+    """Inputs that the key ``traces`` provides; cache lengths next to a routing have another key.
+
+    No key provides optional ones.
+    """
+    needed = [one for one in inputs if not one.optional]
+    return [one for one in needed if one != KV_LENGTHS or len(needed) == 1]
 
 
 NO_TRACE = Trace(None, None, None, None, None)

@@ -32,7 +32,7 @@ from stepsim.sweep.spec.filter_types import (
 
 _MOST_CHARACTERS = 2000
 _MOST_DEPTH = 50
-_NAMES_TOLD = 12
+_NAMES_SHOWN = 12
 
 _ORDERED: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Lt: operator.lt,
@@ -215,7 +215,7 @@ def find_name(name: str, known: Iterable[str], where: str) -> str:
         raise ArgError(f"{where}: '{name}' may be {' or '.join(found)}; write the full name")
     hint = did_you_mean(name, every)
     if hint == "." and every:
-        some = ", ".join(every[:_NAMES_TOLD]) + (", ..." if len(every) > _NAMES_TOLD else "")
+        some = ", ".join(every[:_NAMES_SHOWN]) + (", ..." if len(every) > _NAMES_SHOWN else "")
         hint = f"; known are {some}"
     raise ArgError(f"{where}: unknown name '{name}'{hint}")
 

@@ -93,7 +93,7 @@ def _hashes(
         ids = np.array(value, dtype=np.int64)
     except (TypeError, OverflowError):
         raise TraceError(
-            f"{path}: line {line}: `hash_ids` is {str(value)[:40]}, expected a list of whole "
+            f"{path}: line {line}: `hash_ids` is {repr(value)[:40]}, expected a list of whole "
             "numbers; correct or drop the line"
         ) from None
     ids.flags.writeable = False  # so that it is not copied again
