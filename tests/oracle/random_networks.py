@@ -40,7 +40,14 @@ from tests.oracle.random_records import (
     record_scan,
 )
 from tests.oracle.random_scans import accum_buffer, general_scan, row_stat, steered
-from tests.oracle.random_streams import Draw, Wire, level_lists, shape_of, timings
+from tests.oracle.random_streams import (
+    Draw,
+    Wire,
+    element_of,
+    level_lists,
+    shape_of,
+    timings,
+)
 
 __all__ = [
     "faulty_function_networks",
@@ -63,10 +70,11 @@ _STRAIGHT: list[Rule] = [
 
 
 def _sink(g: Grower, w: Wire) -> None:
-    """End an open wire; float streams of one tile shape often go to memory."""
+    """End an open wire; float streams of one tile shape and element often go to memory."""
     options = ["Consumer", "Hold"]
     shape = shape_of(w) if w.kind == "float" and w.multiset_exact else None
-    if shape is not None and shape[0] * shape[1] > 0:
+    element = None if shape is None else element_of(w)
+    if shape is not None and shape[0] * shape[1] > 0 and element is not None:
         options += ["OffChipStore", "RandomOffChipStore", "OffChipStore", "OffChipStore"]
     op = g.pick(options)
     if op == "Hold":
@@ -80,7 +88,7 @@ def _sink(g: Grower, w: Wire) -> None:
         address = g.given("int", [0] * count, [integer(i) for i in range(count)])
         params = {"tile": list(shape), "par": g.pick([1, 2, 4]), "ack_addr": g.flag()}
         acks = Wire("ack", [])
-        g.attach(op, {**params, "bpe": g.bpe}, [address, w], [acks])
+        g.attach(op, {**params, "bpe": element}, [address, w], [acks])
         g.attach("Consumer", {}, [acks], [])
 
 

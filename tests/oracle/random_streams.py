@@ -27,6 +27,7 @@ __all__ = [
     "Draw",
     "Wire",
     "chunks",
+    "element_of",
     "evaluate",
     "float_tokens",
     "level_lists",
@@ -97,6 +98,12 @@ def shape_of(wire: Wire) -> tuple[int, int] | None:
     """(R, C) if all tiles have the same shape, else None; None for an empty stream."""
     shapes = {tuple(payload["tile"][:2]) for payload in wire.payloads}
     return shapes.pop() if len(shapes) == 1 else None
+
+
+def element_of(wire: Wire) -> float | None:
+    """Bytes per element if all tiles have the same, else None; pads may have others."""
+    elements = {payload["tile"][2] for payload in wire.payloads}
+    return elements.pop() if len(elements) == 1 else None
 
 
 def chunks(content: Content, rank: int) -> list[Content] | None:
