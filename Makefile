@@ -62,13 +62,11 @@ test-recorded: $(DEV_STAMP)
 	$(PYTEST) -q -n 2 --dist loadfile -m 'recorded and not torch' --junitxml=build/recorded.xml
 
 # Clusters, random kills, repeated compilation, browsers, and property tests with all their draws.
-# The kernels run once as plain Python, where an index out of range is an error.
 slow: export STEPSIM_SHARED := /nonexistent
 slow: export STEPSIM_DRAWS := all
 slow: $(DEV_STAMP)
 	@mkdir -p build
 	$(BIN)/stepsim warmup
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -q --no-header -r fE tests/kernels/test_cases.py
 	$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder \
 		-m '(slow or hypothesis) and not recorded and not torch' --junitxml=build/slow.xml
 

@@ -19,7 +19,7 @@ if _DRAWS not in ("few", "all", "new"):
 
 FEW, THOROUGH = _DRAWS == "few", _DRAWS == "new"
 
-_FEWER = 5
+_FEWER = 3
 """`make test` draws so many times fewer than `make slow`, ..."""
 
 _FEW = 12

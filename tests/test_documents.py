@@ -72,14 +72,14 @@ def plain(texts: st.SearchStrategy[str]) -> st.SearchStrategy[object]:
     )
 
 
-@profile(200)
+@profile(100)
 @given(plain(st.text(max_size=8)))
 def test_what_other_programs_write_is_read_back(data: object) -> None:
     assert parse_yaml(yaml.safe_dump(data), "file", MachineError).data == data
     assert parse_json(json.dumps(data), "file", MachineError).data == data
 
 
-@profile(100)
+@profile(50)
 @given(plain(st.text(st.characters(max_codepoint=0x7E), max_size=4)))
 def test_both_readers_find_the_same_lines(data: object) -> None:
     text = json.dumps(data, indent=1)

@@ -1,4 +1,4 @@
-"""A wheel that carries compiled engines: in `make slow` those that most runs use.
+"""A wheel that carries compiled engines: in `make slow` that of most runs.
 
 `make thorough` builds it with all of them.
 """
@@ -23,7 +23,7 @@ from tests.property_profile import THOROUGH
 
 ROOT = Path(__file__).parents[1]
 
-CARRIED = list(ENGINES) if THOROUGH else ["runs", "recorded"]
+CARRIED = list(ENGINES) if THOROUGH else ["runs"]
 ENGINES_OF_WHEEL = "1" if THOROUGH else ",".join(CARRIED)
 
 pytestmark = [
@@ -121,13 +121,10 @@ def test_damaged_code_is_compiled_anew(installed: Path) -> None:
     assert all("is damaged: its content has another digest" in line for line in warnings)
 
 
-def test_a_recorded_run_compiles_nothing(installed: Path) -> None:
-    code = RUN.replace(
-        "from stepsim.kernels.engine import run",
-        "from stepsim.kernels.recording.recorded import Journal, run_recorded as run",
-    ).replace("2),))))", "2),))), journal=Journal())")
-    assert "journal=" in code
-    assert _run(installed, code) == [f"True True installed {levels_that_run()[0]} []"]
+def test_every_engine_that_is_carried_is_found(installed: Path) -> None:
+    code = "from stepsim.kernels.all_engines import ENGINES\n"
+    code += "print(sorted(name for name in ENGINES if all(e.is_stored() for e in ENGINES[name])))"
+    assert _run(installed, code) == [str(sorted(CARRIED))]
 
 
 def test_code_of_every_level_runs(wheel: Path, tmp_path: Path) -> None:
@@ -145,7 +142,7 @@ def test_code_of_every_level_has_the_same_numbers(wheel: Path, tmp_path: Path) -
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     shutil.copytree(ROOT / "tests", tmp_path / "site" / "tests")  # beside the package installed
-    groups = list(GROUPS) if THOROUGH else [*COMMON, "recorded"]
+    groups = list(GROUPS) if THOROUGH else COMMON
     for level in levels_that_run():
         code = "import logging, sys\nlogging.basicConfig(level='INFO', stream=sys.stdout)\n"
         code += "from stepsim.kernels.build import entry_point\n"

@@ -87,7 +87,7 @@ def test_every_choice_keeps_the_values(how: str) -> None:
     assert simulated(made)[1] == graph.flops
 
 
-@profile(60)
+@profile(30)
 @given(some.data())
 def test_any_tiles_and_orders_keep_values_and_flops(data: Any) -> None:
     drawn_graph = data.draw(drawn_graphs())
@@ -150,7 +150,7 @@ def test_converters_only_where_tokens_differ(model: str, phase: Any, order: Any)
     assert kinds == {True, False}
 
 
-@profile(100)
+@profile(50)
 @given(some.data())
 def test_ports_are_the_slices_of_the_loop_nest(data: Any) -> None:
     """Every token of every port is the slice that numpy finds by walking the loops."""

@@ -27,7 +27,7 @@ from tests.oracle.random_networks import (
     routed_networks,
     scan_networks,
 )
-from tests.property_profile import profile, repeatable
+from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
 
 NETWORKS = hs.one_of(
@@ -123,16 +123,9 @@ def test_worked_examples(example: Example) -> None:
     check(example.network)
 
 
-@profile(200)
+@profile(100)
 @given(NETWORKS)
 def test_segments_add_up_in_random_networks(network: Network) -> None:
-    check(network)
-
-
-@pytest.mark.slow
-@repeatable(1000)
-@given(NETWORKS)
-def test_segments_add_up_in_1000_random_networks(network: Network) -> None:
     check(network)
 
 
@@ -145,16 +138,9 @@ def check_program(program: Program) -> None:
     assert_true(run, path, 0)
 
 
-@profile(100)
+@profile(50)
 @given(drawn_programs())
 def test_segments_add_up_in_random_programs(program: Program) -> None:
-    check_program(program)
-
-
-@pytest.mark.slow
-@profile(1500, 5000)
-@given(drawn_programs())
-def test_segments_add_up_in_many_random_programs(program: Program) -> None:
     check_program(program)
 
 

@@ -32,7 +32,7 @@ def _bounds(prepared: st.simulation.Prepared) -> dict[str, Resource]:
     return {one.kind: one for one in speed_of_light(prepared).resources}
 
 
-@profile(60)
+@profile(30)
 @given(
     seed=draw.integers(0, 10_000),
     overrides=_MACHINES,

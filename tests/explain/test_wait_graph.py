@@ -37,7 +37,7 @@ def test_worked_examples_are_as_long_as_they_ran(example: Example) -> None:
     assert length_of(run, example.network.timing) == run.totals.cycles
 
 
-@profile(200)
+@profile(100)
 @given(NETWORKS)
 def test_random_networks_are_as_long_as_they_ran(network: Network) -> None:
     run = recorded(network)
@@ -45,7 +45,7 @@ def test_random_networks_are_as_long_as_they_ran(network: Network) -> None:
         assert length_of(run, network.timing) == run.totals.cycles
 
 
-@profile(100)
+@profile(50)
 @given(drawn_programs())
 def test_random_programs_are_as_long_as_they_ran(program: Program) -> None:
     prepared = prepare(program)

@@ -60,7 +60,7 @@ def _reshaped(draw: st.DrawFn) -> tuple[ITensor, tuple[int, ...]]:
 
 
 @given(_reshaped())
-@profile(600)
+@profile(300)
 def test_a_view_keeps_every_element_of_every_token(pair: tuple[ITensor, tuple[int, ...]]) -> None:
     it, shape = pair
     elements = _elements(it, _numbered(it))
@@ -148,7 +148,7 @@ def test_every_reader_has_a_stream() -> None:
 
 
 @given(st.data())
-@profile(300)
+@profile(150)
 def test_chunks_have_the_tokens_of_their_part(data: st.DataObject) -> None:
     it = data.draw(shapes().flatmap(lambda shape: tilings(shape, revisits=True)))
     axis = data.draw(st.integers(0, it.rank - 1))
@@ -177,7 +177,7 @@ def _part(it: ITensor, axis: int, size: int, number: int) -> list[tuple[int, ...
 
 
 @given(st.data())
-@profile(200)
+@profile(100)
 def test_parts_join_in_turn_or_one_after_the_other(data: st.DataObject) -> None:
     it = data.draw(shapes().flatmap(lambda shape: tilings(shape, revisits=True)))
     axis = data.draw(st.integers(0, it.rank - 1))
@@ -220,7 +220,7 @@ def test_only_equal_orders_fold() -> None:
 
 
 @given(st.data())
-@profile(200)
+@profile(100)
 def test_vectors_have_the_elements_of_their_tokens(data: st.DataObject) -> None:
     it = data.draw(shapes().flatmap(lambda shape: tilings(shape, revisits=True)))
     vector = [
@@ -248,7 +248,7 @@ def test_vectors_divide_the_element() -> None:
 
 
 @given(shapes().flatmap(lambda shape: tilings(shape, revisits=True)))
-@profile(200)
+@profile(100)
 def test_packed_tokens_are_runs_with_the_same_elements(it: ITensor) -> None:
     packed = pack(it)
     grid = [extent // size for extent, size in zip(it.shape, it.element, strict=True)]

@@ -32,7 +32,7 @@ def pairs(
 
 
 @given(streams())
-@profile(600)
+@profile(300)
 def test_sizes_of_a_type_equal_its_enumeration(it: ITensor) -> None:
     tokens = tokens_of(it)
     assert it.tokens == len(tokens)
@@ -57,7 +57,7 @@ def test_sizes_of_a_type_equal_its_enumeration(it: ITensor) -> None:
 
 
 @given(pairs() | st.tuples(streams(), streams()))
-@profile(1200)
+@profile(600)
 def test_streams_match_iff_their_tokens_are_equal(pair: tuple[ITensor, ITensor]) -> None:
     ours, theirs = (tokens_of(it) for it in pair)
     assert matches(*pair) == (ours == theirs)
@@ -78,7 +78,7 @@ def test_streams_match_iff_their_tokens_are_equal(pair: tuple[ITensor, ITensor])
 
 
 @given(st.data())
-@profile(300)
+@profile(150)
 def test_other_spellings_of_a_stream_match(data: st.DataObject) -> None:
     it = data.draw(streams())
     again = ITensor.of_normal_form(it.normal_form(), it.dtype)
@@ -87,7 +87,7 @@ def test_other_spellings_of_a_stream_match(data: st.DataObject) -> None:
 
 
 @given(pairs(source_revisits=False))
-@profile(1000)
+@profile(500)
 def test_chunks_are_the_least_of_equal_halves(pair: tuple[ITensor, ITensor]) -> None:
     cuts = cuts_of(*pair)
     assert list(cut_points(*pair).cells) == cuts
@@ -100,13 +100,13 @@ def test_chunks_are_the_least_of_equal_halves(pair: tuple[ITensor, ITensor]) -> 
 
 
 @given(pairs(rank=2, source_revisits=False))
-@profile(200)
+@profile(100)
 def test_live_cells_are_those_of_the_best_order(pair: tuple[ITensor, ITensor]) -> None:
     assert live_lower_bound(*pair) == most_live(*pair)
 
 
 @given(pairs(source_revisits=False))
-@profile(300)
+@profile(150)
 def test_shared_loops_fill_and_drain_whole_chunks(pair: tuple[ITensor, ITensor]) -> None:
     found = converter(*pair)
     if found.kind == "fifo":

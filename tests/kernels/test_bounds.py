@@ -99,7 +99,7 @@ def test_units_of_every_kind_are_in_examples() -> None:
     assert [kind.name for code, kind in enumerate(KINDS) if code not in found] == []
 
 
-@profile(60, thorough=1500)
+@profile(30, thorough=1500)
 @given(
     st.one_of(
         random_networks(max_slack=1), routed_networks(), function_networks(), scan_networks(),
@@ -139,7 +139,7 @@ def test_slots_used_again(network: Network) -> None:
     )
 
 
-@profile(60)
+@profile(30)
 @given(timings(), st.lists(ports, min_size=1, max_size=6), st.integers(0, 2**32), st.booleans())
 def test_memory(timing: TimingParams, traffic: list[Traffic], seed: int, small: bool) -> None:
     chance = random.Random(seed)

@@ -30,63 +30,63 @@ def _agree(network: Network) -> None:
     check_all(network, engine)
 
 
-@profile(200)
+@profile(100)
 @given(random_networks(max_slack=1))
 def test_engine_agrees_with_the_interpreter(network: Network) -> None:
     _agree(network)
 
 
-@profile(100)
+@profile(50)
 @given(routed_networks())
 def test_routed_tuples_and_buffers_agree(network: Network) -> None:
     _agree(network)
 
 
-@profile(200)
+@profile(100)
 @given(function_networks())
 def test_random_functions_agree(network: Network) -> None:
     _agree(network)
 
 
-@profile(200)
+@profile(100)
 @given(scan_networks())
 def test_scans_and_selectors_of_numbers_agree(network: Network) -> None:
     _agree(network)
 
 
-@profile(60)
+@profile(30)
 @given(scan_networks(faulty=True))
 def test_scans_that_do_not_fit_agree(network: Network) -> None:
     _agree(network)
 
 
-@profile(100)
+@profile(50)
 @given(faulty_function_networks())
 def test_operands_that_do_not_fit_agree(network: Network) -> None:
     _agree(network)
 
 
-@profile(100)
+@profile(50)
 @given(faulty_networks())
 def test_failures_and_deadlocks_agree(network: Network) -> None:
     _agree(network)
 
 
-@profile(60)
+@profile(30)
 @given(random_networks(max_slack=1), st.integers(0, 2**32 - 1))
 def test_order_free_units_may_enter_in_any_order(network: Network, seed: int) -> None:
     permuted = permute_order_free(network, seed)
     assert_same(run_engine(network), run_engine(permuted), accounts=True, names=("as is", "moved"))
 
 
-@profile(60)
+@profile(30)
 @given(random_networks(max_slack=1))
 def test_pausing_changes_nothing(network: Network) -> None:
     paused = run_engine(network, pause_steps=3)
     assert_same(run_engine(network), paused, accounts=True, names=("in one go", "paused"))
 
 
-@profile(100)
+@profile(50)
 @given(
     st.one_of(
         random_networks(max_slack=1), routed_networks(), faulty_networks(), function_networks()

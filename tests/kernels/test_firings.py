@@ -56,7 +56,7 @@ def check_firings(network: Network) -> None:
             assert unit["fires"] == _FIRINGS.get(spec.op, _taken)(inputs, outputs), spec.name
 
 
-@profile(60)
+@profile(30)
 @given(random_networks(max_slack=1))
 def test_firings_of_random_networks(network: Network) -> None:
     check_firings(network)

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
     [
         "test_differential.py::test_engine_agrees_with_the_interpreter",
         "test_differential.py::test_failures_and_deadlocks_agree",
+        "test_cases.py",
         "test_many_inputs.py::test_plans_are_those_of_a_scan",
         "test_memory.py",
         "test_dram_memory.py::test_routed_tuples_and_buffers_agree",

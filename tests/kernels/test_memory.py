@@ -135,7 +135,7 @@ ports = st.builds(
 )
 
 
-@profile(120)
+@profile(60)
 @given(timings(), st.lists(ports, min_size=1, max_size=6), st.integers(0, 2**32), st.booleans())
 def test_skipping_periods_changes_nothing(
     timing: TimingParams, traffic: list[Traffic], seed: int, cuts: bool
@@ -159,7 +159,7 @@ def small_rooms(chance: random.Random) -> Iterator[None]:
         yield
 
 
-@profile(60)
+@profile(30)
 @given(timings(), st.lists(ports, min_size=1, max_size=6), st.integers(0, 2**32))
 def test_small_rooms_change_nothing(
     timing: TimingParams, traffic: list[Traffic], seed: int
@@ -171,7 +171,7 @@ def test_small_rooms_change_nothing(
     assert found == per_cycle(timing, traffic)
 
 
-@profile(60)
+@profile(30)
 @given(timings(), st.lists(ports, min_size=1, max_size=6), st.integers(0, 2**32), st.booleans())
 def test_what_an_earlier_run_left_in_the_cache_changes_nothing(
     timing: TimingParams, traffic: list[Traffic], seed: int, small: bool

@@ -177,7 +177,7 @@ def test_room_for_changes_of_pace_is_asked_for_first(monkeypatch: pytest.MonkeyP
         run_engine(ASKING[0])
 
 
-@profile(300)
+@profile(150)
 @given(straight_networks())
 def test_clocks_are_the_same_where_no_producer_parks(network: Network) -> None:
     image, exact = build_image(network), build_image(network, always_park=True)

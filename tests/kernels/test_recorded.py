@@ -135,13 +135,13 @@ def test_worked_example(example: Example) -> None:
     check(example.network)
 
 
-@profile(300)
+@profile(150)
 @given(ANY_NETWORK)
 def test_random_networks(network: Network) -> None:
     check(network)
 
 
-@profile(60)
+@profile(30)
 @given(ANY_NETWORK)
 def test_small_pieces_of_memory_change_nothing(network: Network) -> None:
     image = build_image(network)
@@ -150,7 +150,7 @@ def test_small_pieces_of_memory_change_nothing(network: Network) -> None:
     assert (whole.rises == in_pieces.rises).all()
 
 
-@profile(60)
+@profile(30)
 @given(ANY_NETWORK)
 def test_without_paces_the_waits_are_the_same(network: Network) -> None:
     image = build_image(network)

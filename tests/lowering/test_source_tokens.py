@@ -42,7 +42,7 @@ def dicts(array: NDArray[np.void]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-@profile(60)
+@profile(30)
 @given(st.lists(st.lists(ROWS, max_size=30), min_size=1, max_size=4))
 def test_arrays_are_lists_of_dicts(lists: list[list[tuple[Any, ...]]]) -> None:
     arrays = [table(rows) for rows in lists]

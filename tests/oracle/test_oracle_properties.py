@@ -21,7 +21,7 @@ from tests.property_profile import profile, repeatable
 seeds = st.integers(0, 2**16)
 
 
-@profile(150)
+@profile(75)
 @given(random_networks())
 def test_generated_networks_run_to_the_end_and_obey_the_laws(network: Network) -> None:
     result = interpret(network)
@@ -29,20 +29,20 @@ def test_generated_networks_run_to_the_end_and_obey_the_laws(network: Network) -
     check_all(network, result)
 
 
-@profile(150)
+@profile(75)
 @given(random_networks(), seeds)
 def test_host_order_does_not_matter(network: Network, seed: int) -> None:
     assert_same(interpret(network), interpret(network, host_order_seed=seed), accounts=True)
 
 
-@profile(150)
+@profile(75)
 @given(random_networks(), seeds)
 def test_order_of_units_matters_for_memory_ports_only(network: Network, seed: int) -> None:
     permuted = permute_order_free(network, seed)
     assert_same(interpret(network), interpret(permuted), accounts=True)
 
 
-@profile(150)
+@profile(75)
 @given(faulty_networks(), seeds)
 def test_failures_do_not_depend_on_host_order(network: Network, seed: int) -> None:
     result = interpret(network)

@@ -57,7 +57,7 @@ _ENTRIES = draw.builds(
 _CHECKS = draw.dictionaries(_TEXT, _ENTRIES, min_size=1, max_size=2)
 
 
-@profile(60)
+@profile(30)
 @given(baselines=draw.dictionaries(_TEXT, _CHECKS, max_size=3))
 def test_what_is_written_is_read(
     baselines: dict[str, dict[str, Entry]], tmp_path_factory: pytest.TempPathFactory

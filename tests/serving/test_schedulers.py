@@ -25,7 +25,7 @@ def _case(scheduler: str, seed: int) -> Case:
 
 @pytest.mark.parametrize("scheduler", ["vllm", "static", "orca", "sarathi"])
 @given(seed=st.integers(0, 1 << 40))
-@profile(150)
+@profile(75)
 def test_every_step_is_that_of_the_plain_scheduler(scheduler: str, seed: int) -> None:
     case = _case(scheduler, seed)
     engine = engine_of(case, time_of(case).compiled())
@@ -77,7 +77,7 @@ def _compare(case: Case, engine: Engine, status: ServiceStatus) -> None:
 
 @pytest.mark.parametrize("scheduler", ["vllm", "static", "orca", "sarathi"])
 @given(seed=st.integers(0, 1 << 40))
-@profile(60)
+@profile(30)
 def test_tokens_blocks_and_time_are_conserved(scheduler: str, seed: int) -> None:
     case = _case(scheduler, seed)
     engine = engine_of(case, time_of(case).compiled())

@@ -52,7 +52,7 @@ def scalable(prepared: Prepared) -> list[str]:
 MEMORIES = ("published", "interleaved", "uncontended")
 
 
-@profile(60)
+@profile(30)
 @given(drawn_programs(), machines(), hs.sampled_from((None, 2)))
 def test_another_machine_gives_the_image_of_that_machine(
     program: st.Program, machine: st.Machine, depth: int | None
@@ -66,7 +66,7 @@ def test_another_machine_gives_the_image_of_that_machine(
     )  # fmt: skip
 
 
-@profile(60)
+@profile(30)
 @given(drawn_programs(), hs.data(), hs.sampled_from((0.3, 1, 2, 7.5, math.inf)))
 def test_other_bandwidths_give_the_image_of_that_program(
     program: st.Program, data: hs.DataObject, factor: float
@@ -89,7 +89,7 @@ def test_other_bandwidths_give_the_image_of_that_program(
     assert prepared.image().digest() == before
 
 
-@profile(60)
+@profile(30)
 @given(drawn_programs(), hs.data(), hs.sampled_from((1, 3, 16, 4096)))
 def test_other_dispatch_widths_give_the_image_of_that_program(
     program: st.Program, data: hs.DataObject, width: int

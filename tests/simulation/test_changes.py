@@ -35,7 +35,7 @@ def chosen(data: Any, fifos: list[Any], depths: Any = DEPTHS) -> dict[Any, int |
     return data.draw(hs.dictionaries(hs.sampled_from(fifos), depths)) if fifos else {}
 
 
-@profile(60)
+@profile(30)
 @given(random_networks(), hs.data())
 def test_the_image_of_other_depths_is_that_of_their_network(network: Network, data: Any) -> None:
     image = build_image(network)
@@ -57,7 +57,7 @@ def test_the_image_of_other_depths_is_that_of_their_network(network: Network, da
         assert runs.blocked[run].tolist() == (records["pwait"] != 0).tolist()
 
 
-@profile(60)
+@profile(30)
 @given(drawn_programs(), hs.data())
 def test_a_changed_program_is_the_one_built_with_these_depths(
     program: st.Program, data: Any

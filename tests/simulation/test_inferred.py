@@ -33,7 +33,7 @@ KNOWN_AT_RUN_TIME = (
 """Failures of drawn programs that no shape foretells; see the remarks of the operators."""
 
 
-@profile(150)
+@profile(75)
 @given(drawn_programs())
 def test_shapes_and_totals_are_those_of_the_run(program: Program) -> None:
     found = compare(program)

@@ -112,7 +112,7 @@ def test_machines_of_one_name_are_told_apart_by_their_index() -> None:
     assert table.schema.field("machine_index").metadata[b"definition"].startswith(b"index of the")
 
 
-@profile(60, 2000)
+@profile(30, 2000)
 @given(drawn_programs(), hs.data())
 def test_drawn_programs(program: st.Program, data: Any) -> None:
     def indices(table: st.graph.Routing) -> Any:
@@ -557,7 +557,7 @@ def test_plain_python_gives_the_same() -> None:
     tests = " or ".join(names)
     done = subprocess.run(
         [*command, "-p", "no:cacheprovider", "tests/simulation/test_many.py", "-k", tests],
-        cwd=ROOT, env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=ROOT, env={**os.environ, "NUMBA_DISABLE_JIT": "1", "STEPSIM_DRAWS": "few"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]

@@ -86,7 +86,7 @@ def recorded(prepared: Prepared) -> tuple[st.Result, Any]:
     )
 
 
-@profile(100, 1000)
+@profile(50, 1000)
 @given(drawn_programs(), hs.integers(1, 6))
 def test_fifos_are_as_full_as_an_event_list_says(program: Program, depth: int) -> None:
     result, run = recorded(prepare(program, fifo_depth=depth))

@@ -53,7 +53,7 @@ def drawn_variants(data: Any, program: st.Program) -> list[st.Variant]:
     return found
 
 
-@profile(60)
+@profile(30)
 @given(drawn_programs(), hs.data())
 def test_every_variant_is_its_own_run(program: st.Program, data: Any) -> None:
     variants = drawn_variants(data, program)

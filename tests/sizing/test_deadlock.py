@@ -329,7 +329,7 @@ def test_no_depth_helps_where_the_run_fails_later() -> None:
     assert str(failed.diagnosis.failures[0]) in fix.reason
 
 
-@profile(150)
+@profile(75)
 @given(drawn_programs())
 def test_random_programs_are_fixed_or_never_end(program: st.Program) -> None:
     prepared = st.prepare(program, fifo_depth=1)
@@ -348,7 +348,7 @@ def test_random_programs_are_fixed_or_never_end(program: st.Program) -> None:
     assert not fix.full_speed or fast.cycles <= free.cycles
 
 
-@profile(150)
+@profile(75)
 @given(program=drawn_programs())
 def test_the_first_fifo_of_a_row_serves_as_well_as_the_others(program: st.Program) -> None:
     prepared = st.prepare(program, fifo_depth=1)

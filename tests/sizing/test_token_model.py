@@ -22,7 +22,7 @@ links = some.builds(
 )
 
 
-@profile(5000, 20_000)
+@profile(2500, 20_000)
 @given(links)
 def test_closed_forms(link: Link) -> None:
     peak = link.trace().peak

@@ -99,7 +99,7 @@ def test_what_is_no_condition_is_refused(text: str, message: str) -> None:
         holds(text)
 
 
-@profile(200)
+@profile(100)
 @given(some.text(max_size=40))
 def test_any_text_is_a_condition_or_an_error_of_ours(text: str) -> None:
     with suppress(ArgError):

@@ -200,7 +200,7 @@ def test_duplicate_expert(tmp_path):
     )
 
 
-@profile(80)
+@profile(40)
 @given(st.data())
 def test_one_bad_value_anywhere_is_found(data):
     ids = TABLE.experts.astype(np.int64)
@@ -492,7 +492,7 @@ def test_lists_of_negative_length(tmp_path, name):
     )
 
 
-@profile(150)
+@profile(75)
 @given(st.sampled_from(sorted(FILES)), st.data())
 def test_random_damage_never_escapes(tmp_path_factory, name, data):
     """Flipped bytes give a TraceError or a table that passes every check."""

@@ -42,7 +42,7 @@ def request_traces():
     )
 
 
-@profile(150)
+@profile(75)
 @given(request_traces(), st.integers(1, 5), st.sampled_from([None, 0.25, 1.0]))
 def test_the_rule(trace, batch, step_seconds):
     found = list(replay(trace, batch, step_seconds=step_seconds))

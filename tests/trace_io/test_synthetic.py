@@ -30,7 +30,7 @@ def test_pinned_on_every_machine():
     )
 
 
-@profile(60)
+@profile(30)
 @given(
     st.integers(1, 40),
     st.integers(1, 70),

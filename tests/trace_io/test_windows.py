@@ -96,7 +96,7 @@ def test_the_deviation_of_the_whole(conv: np.ndarray):
     assert conv[:5000].std(ddof=1) == pytest.approx(986.35, abs=0.005)
 
 
-@profile(60)
+@profile(30)
 @given(
     st.lists(st.integers(0, 9000), min_size=2, max_size=40),
     st.data(),

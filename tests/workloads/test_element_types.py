@@ -59,7 +59,7 @@ def workloads_of_any_type(draw: st.DrawFn) -> Workload:
     return workload(kind, **types)
 
 
-@profile(60, 300)
+@profile(30, 300)
 @given(workloads_of_any_type())
 def test_symbolic_traffic_and_flops_are_the_executed_ones(work: Workload) -> None:
     built = work.build(DATA)

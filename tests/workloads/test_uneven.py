@@ -69,7 +69,7 @@ def test_decoder(lengths: list[int], regions: int, strategy: str) -> None:
     check(built, result, data)
 
 
-@profile(100)
+@profile(50)
 @given(st.integers(1, 200), st.integers(1, 9), st.integers(1, 20), st.sampled_from(STRATEGIES))
 def test_every_request_has_its_region(
     requests: int, regions: int, block: int, strategy: str

@@ -49,7 +49,7 @@ def seen(queries: int, keys: int, start: int, window: int | None) -> Any:
 
 
 @given(st.data())
-@profile(200)
+@profile(100)
 def test_a_causal_mask_is_found_whatever_it_hides(data: Any) -> None:
     queries, keys = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 9))
     start = data.draw(st.integers(0, keys - 1))
@@ -62,7 +62,7 @@ def test_a_causal_mask_is_found_whatever_it_hides(data: Any) -> None:
 
 
 @given(st.data())
-@profile(200)
+@profile(100)
 def test_what_is_read_as_a_causal_mask_hides_the_same(data: Any) -> None:
     shape = data.draw(st.tuples(st.integers(1, 4), st.integers(1, 5)))
     bits = data.draw(st.lists(st.booleans(), min_size=20, max_size=20))

@@ -50,7 +50,7 @@ def _agree(graph: OperatorGraph, values: dict[str, Any], expected: dict[str, Any
 
 
 @given(drawn_graphs())
-@profile(400)
+@profile(200)
 def test_the_builder_means_what_numpy_computes(drawn: Drawn) -> None:
     graph = drawn.graph
     for name, value in drawn.expected.items():
@@ -60,7 +60,7 @@ def test_the_builder_means_what_numpy_computes(drawn: Drawn) -> None:
 
 
 @given(drawn_graphs())
-@profile(200)
+@profile(100)
 def test_passes_keep_all_values(drawn: Drawn) -> None:
     graph = drawn.graph
     folded, fused = fold_unit_dims(graph), fuse_elementwise(graph)

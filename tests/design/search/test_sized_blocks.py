@@ -78,9 +78,9 @@ def test_random_operator_graphs_never_deadlock(drawn: Drawn, tile: int) -> None:
     some.sampled_from([4, 16]),
     some.sampled_from(["reductions_outermost", "reductions_innermost"]),
 )
-@repeatable(500)
-def test_planned_depths_of_500_random_programs(drawn: Drawn, tile: int, order: str) -> None:
-    """As above without shrinking, so that 500 of them take some 20 seconds."""
+@repeatable(200)
+def test_planned_depths_of_200_random_programs(drawn: Drawn, tile: int, order: str) -> None:
+    """As above without shrinking, so that 200 of them take some 20 seconds."""
     keeps_its_speed(drawn, tile, order=order, shrink=False)
 
 

@@ -58,7 +58,7 @@ def test_distance_by_hand(point: tuple[float, float], distance: float) -> None:
 COSTS = st.tuples(*[st.integers(1, 1000)] * 2)
 
 
-@profile(100)
+@profile(50)
 @given(COSTS, st.lists(COSTS, min_size=1, max_size=12))
 def test_only_the_frontier_matters(point: tuple[int, int], baseline: list[tuple[int, int]]) -> None:
     best = [baseline[i] for i in frontier(baseline)]
