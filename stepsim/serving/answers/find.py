@@ -13,8 +13,8 @@ from stepsim.atomic import replacing
 from stepsim.errors import ArgError, ServingError
 from stepsim.serving.service.folder import Folder
 from stepsim.serving.service.outcome import ServeResult
-from stepsim.serving.service.serve import Service, prepare_service
-from stepsim.typed import typed_but
+from stepsim.serving.service.serve import AnySpec, Service, prepare_service
+from stepsim.typed import typed
 
 _MOST_DOUBLINGS: Final = 30
 _SAME: Final = 1e-6
@@ -81,9 +81,9 @@ class FoundRate:
         return "\n".join(lines)
 
 
-@typed_but("spec")
+@typed
 def find_rate(
-    spec: Any = None,
+    spec: AnySpec | None = None,
     *,
     tolerance: float = 0.02,
     out: str | Path | None = None,

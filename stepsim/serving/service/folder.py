@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError, ServingError
+from stepsim.paths import exists
 from stepsim.serving.service.loop import Recorded
 from stepsim.serving.service.record import StepRows, joined
 from stepsim.serving.service.tables import steps_of, steps_table
@@ -32,7 +33,7 @@ _PARTS: Final = "parts"
 
 def is_service(folder: Path) -> bool:
     """Whether a folder is one of a service, finished or not."""
-    return (folder / _SETTINGS).is_file()
+    return exists(folder / _SETTINGS, OutputError)
 
 
 def read_settings(folder: Path) -> dict[str, Any]:

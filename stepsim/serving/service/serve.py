@@ -6,9 +6,9 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from stepsim.arrow import pa
 from stepsim.errors import ArgError, ServingError
@@ -29,9 +29,12 @@ from stepsim.serving.service.simulated import Journal
 from stepsim.serving.service.spec import ServeSpec, read_spec
 from stepsim.serving.service.tables import requests_table, steps_table
 from stepsim.serving.steps.interface import StepModel, StepTime
-from stepsim.typed import typed_but
+from stepsim.typed import typed
 
 Progress = Callable[[str], None]
+
+AnySpec: TypeAlias = ServeSpec | str | os.PathLike[str] | Mapping[str, Any]
+"""Parameters of a service, or a YAML file of them."""
 
 _LINE_SECONDS: Final = 0.25
 """Time between two lines of progress."""
@@ -71,9 +74,8 @@ class Service:
         ParameterError : arrivals have no rate.
         ArgError : recorded times of arrival cannot be scaled to it.
         """
-        spec = self.spec.changed(rate=rate)
-        requests = requests_of(spec.choices, self.objects.get("trace"))
-        return replace(self, spec=spec, requests=requests)
+        # Schedulers of plugins and routing hold the requests, so all parts are made anew.
+        return service_of(self.spec.changed(rate=rate), self.objects)
 
     def settings(self) -> dict[str, Any]:
         """Everything the results depend on, as plain values."""
@@ -207,9 +209,7 @@ class _Watch:
             self._next_save = now + _SAVE_SECONDS
 
 
-def prepare_service(
-    spec: ServeSpec | str | os.PathLike[str] | Mapping[str, Any] | None = None, **parameters: Any
-) -> Service:
+def prepare_service(spec: AnySpec | None = None, **parameters: Any) -> Service:
     """Make and check the parts of a service; nothing is simulated.
 
     Arguments and errors are those of :func:`serve`.
@@ -263,9 +263,9 @@ def _digest(requests: Requests) -> str:
     return digest.hexdigest()
 
 
-@typed_but("spec")
+@typed
 def serve(
-    spec: ServeSpec | str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    spec: AnySpec | None = None,
     *,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
