@@ -26,13 +26,19 @@ def arrives_before(state, a, b):
     return a < b
 
 
+@inlined
+def _precedes(state, by_priority, a, b):
+    """Whether a request comes before another one in a heap of one order or the other."""
+    return is_before(state, a, b) if by_priority else arrives_before(state, a, b)
+
+
 @kernel
-def _push_waiting(state, r):
-    heap = state.heap
-    i = state.engine[0].waiting
+def _push(state, heap, count, by_priority, r):
+    """Add a request to a heap of so many."""
+    i = count
     while i > 0:
         up = (i - 1) >> 1
-        if not is_before(state, r, heap[up]):
+        if not _precedes(state, by_priority, r, heap[up]):
             break
         heap[i] = heap[up]
         i = up
@@ -40,18 +46,18 @@ def _push_waiting(state, r):
 
 
 @kernel
-def _pop_waiting(state):
-    heap = state.heap
-    n = state.engine[0].waiting - 1
+def _pop(state, heap, count, by_priority):
+    """Take the first request out of a heap of so many."""
+    n = count - 1
     r = heap[n]
     i = 0
     while True:
         child = 2 * i + 1
         if child >= n:
             break
-        if child + 1 < n and is_before(state, heap[child + 1], heap[child]):
+        if child + 1 < n and _precedes(state, by_priority, heap[child + 1], heap[child]):
             child += 1
-        if not is_before(state, heap[child], r):
+        if not _precedes(state, by_priority, heap[child], r):
             break
         heap[i] = heap[child]
         i = child
@@ -63,7 +69,7 @@ def wait(state, r):
     """Put a request that arrives behind those that wait."""
     g = state.engine[0]
     if g.by_priority != 0:
-        _push_waiting(state, r)
+        _push(state, state.heap, g.waiting, True, r)
     else:
         state.requests[r].follower = -1
         if g.waiting == 0:
@@ -79,7 +85,7 @@ def wait_again(state, r):
     """Put a request that lost its blocks before those that wait, or where its priority is."""
     g = state.engine[0]
     if g.by_priority != 0:
-        _push_waiting(state, r)
+        _push(state, state.heap, g.waiting, True, r)
     else:
         state.requests[r].follower = g.head
         if g.waiting == 0:
@@ -100,7 +106,7 @@ def remove_first(state):
     """Take that request out of the queue."""
     g = state.engine[0]
     if g.by_priority != 0:
-        _pop_waiting(state)
+        _pop(state, state.heap, g.waiting, True)
     else:
         g.head = state.requests[g.head].follower
     g.waiting -= 1
@@ -110,37 +116,8 @@ def remove_first(state):
 def arrive_later(state, r):
     """Have a request arrive at its time, which is known by now."""
     g = state.engine[0]
-    later = state.later
-    i = g.later
+    _push(state, state.later, g.later, False, r)
     g.later += 1
-    while i > 0:
-        up = (i - 1) >> 1
-        if not arrives_before(state, r, later[up]):
-            break
-        later[i] = later[up]
-        i = up
-    later[i] = r
-
-
-@kernel
-def _pop_later(state):
-    g = state.engine[0]
-    later = state.later
-    g.later -= 1
-    n = g.later
-    r = later[n]
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and arrives_before(state, later[child + 1], later[child]):
-            child += 1
-        if not arrives_before(state, later[child], r):
-            break
-        later[i] = later[child]
-        i = child
-    later[i] = r
 
 
 @inlined
@@ -165,7 +142,8 @@ def admit_arrivals(state):
             not is_due or arrives_before(state, state.later[0], state.due[g.due_at])
         ):
             r = state.later[0]
-            _pop_later(state)
+            _pop(state, state.later, g.later, False)
+            g.later -= 1
         else:
             r = state.due[g.due_at]
             g.due_at += 1
