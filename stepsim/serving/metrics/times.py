@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stepsim.errors import ArgError
-
-_NANOSECONDS = 1_000_000_000
+from stepsim.serving.seconds import NANOSECONDS
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,10 +78,10 @@ class RequestTimes:
         sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(gaps)])
         latency = ttft + sums[begin[1:]] - sums[begin[:-1]]
         return cls(
-            start_s=_whole(start_ns) / _NANOSECONDS,
-            ttft_s=ttft / _NANOSECONDS,
-            latency_s=latency / _NANOSECONDS,
-            gap_s=gaps / _NANOSECONDS,
+            start_s=_whole(start_ns) / NANOSECONDS,
+            ttft_s=ttft / NANOSECONDS,
+            latency_s=latency / NANOSECONDS,
+            gap_s=gaps / NANOSECONDS,
             gaps_from=begin,
             prompt_tokens=_whole(prompt_tokens),
             output_tokens=_whole(output_tokens),

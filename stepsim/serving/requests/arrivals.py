@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from stepsim.arguments import Range
 from stepsim.errors import ArgError
 from stepsim.serving.requests.requests import Requests
+from stepsim.serving.seconds import NANOSECONDS
 from stepsim.shown import shown
 from stepsim.typed import typed_fields
 
-_NANOSECONDS = 1_000_000_000
 _SEED = Range((1 << 32) - 1, "the seed of a generator", low=0)
 _REQUESTS = Range((1 << 31) - 1, "requests at a time")
-_LONGEST_S = (1 << 62) / _NANOSECONDS
+_LONGEST_S = (1 << 62) / NANOSECONDS
 """Times are kept in 63 bits of ns."""
 
 
@@ -79,8 +79,8 @@ class RecordedArrivals:
                     f"{requests.source}: all requests arrive at one time, so there is no rate to "
                     "scale; draw the arrivals at the rate"
                 )
-            factor = (len(times) - 1) / self.rate * _NANOSECONDS / span
-        return _timed(requests, times * factor / _NANOSECONDS)
+            factor = (len(times) - 1) / self.rate * NANOSECONDS / span
+        return _timed(requests, times * factor / NANOSECONDS)
 
 
 @typed_fields
@@ -213,7 +213,7 @@ class ClosedLoop:
             )
         after, think = requests.after.copy(), requests.think_ns.copy()
         after[roots[self.users :]] = _last_of(requests, roots)[: len(roots) - self.users]
-        think[roots[self.users :]] = round(self.think_seconds * _NANOSECONDS)
+        think[roots[self.users :]] = round(self.think_seconds * NANOSECONDS)
         zeros = np.zeros_like(requests.arrival_ns)
         return replace(requests, arrival_ns=zeros, after=after, think_ns=think)
 
@@ -266,7 +266,7 @@ def _timed(requests: Requests, seconds: NDArray[np.float64]) -> Requests:
             f"arrivals: the last request would arrive after {seconds[-1]:.3g} s, expected at most "
             f"{_LONGEST_S:.3g}; raise the rate"
         )
-    times = np.rint(seconds * _NANOSECONDS).astype(np.int64)
+    times = np.rint(seconds * NANOSECONDS).astype(np.int64)
     number = np.cumsum(requests.after < 0) - 1
     return replace(requests, arrival_ns=times[number[_roots(requests)]], timed=True)
 

@@ -27,6 +27,7 @@ from stepsim.errors import TraceError
 from stepsim.serving.requests.fields import Fields
 from stepsim.serving.requests.prefixes import Segments
 from stepsim.serving.requests.requests import Requests
+from stepsim.serving.seconds import NANOSECONDS
 from stepsim.trace_io import records
 from stepsim.typed import typed_fields
 
@@ -38,7 +39,6 @@ _FIELDS = (
     "think_seconds",
     "arrival_seconds",
 )
-_NANOSECONDS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class SessionFile:
                 context += turn.new
                 prompt.append(context)
                 output.append(turn.output)
-                arrival.append(round((turns[0].arrival_s or 0.0) * _NANOSECONDS))
-                think.append(round(turn.think_s * _NANOSECONDS))
+                arrival.append(round((turns[0].arrival_s or 0.0) * NANOSECONDS))
+                think.append(round(turn.think_s * NANOSECONDS))
                 number.append(turn.number)
                 context += turn.output
         sizes = [len(turns) for turns in order]

@@ -21,11 +21,11 @@ from stepsim.errors import TraceError
 from stepsim.serving.requests.fields import Fields
 from stepsim.serving.requests.prefixes import TokenIds
 from stepsim.serving.requests.requests import Requests
+from stepsim.serving.seconds import NANOSECONDS
 from stepsim.trace_io import records
 from stepsim.typed import typed_fields
 
 _FIELDS = ("prompt", "output", "output_tokens", "arrival_seconds")
-_NANOSECONDS = 1_000_000_000
 
 
 @typed_fields
@@ -66,7 +66,7 @@ class TokenFile:
             counts.append(len(prompt) + len(output))
             ids.append(np.array(prompt + output, dtype=np.int64))
             if "arrival_seconds" in fields:
-                arrivals.append(round(fields.seconds("arrival_seconds") * _NANOSECONDS))
+                arrivals.append(round(fields.seconds("arrival_seconds") * NANOSECONDS))
         if arrivals and len(arrivals) < len(prompts):
             raise TraceError(
                 f"{path}: only {len(arrivals)} of {len(prompts)} requests have `arrival_seconds`; "

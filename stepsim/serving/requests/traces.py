@@ -11,13 +11,13 @@ from stepsim.arguments import Range
 from stepsim.errors import TraceError
 from stepsim.serving.requests.prefixes import RecordedIds
 from stepsim.serving.requests.requests import MOST_TOKENS, Requests
+from stepsim.serving.seconds import NANOSECONDS
 from stepsim.trace_io import RequestTrace, load_requests
 from stepsim.typed import typed_fields
 
 MOONCAKE_TOKENS = 512
 """Tokens of a block that has an id in Mooncake's traces."""
 
-_NANOSECONDS = 1_000_000_000
 _TOKENS = Range(MOST_TOKENS, "tokens")
 _ROWS = Range((1 << 63) - 1, "requests")
 
@@ -94,7 +94,7 @@ def requests_of(
     return Requests.of(
         trace.context_tokens,
         generated_tokens(trace, output_tokens),
-        arrival_ns=None if times is None else np.rint((times - times[0]) * _NANOSECONDS),
+        arrival_ns=None if times is None else np.rint((times - times[0]) * NANOSECONDS),
         number=number + np.arange(len(trace)),
         prefix=_prefix(trace, id_tokens),
         source=trace.source,
