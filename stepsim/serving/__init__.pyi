@@ -57,9 +57,9 @@ from stepsim.serving.scheduling.engine import (
     CompiledTime as CompiledTime,
     Decisions as Decisions,
     Engine as Engine,
-    Outcomes as Outcomes,
 )
 from stepsim.serving.scheduling.interface import Batch as Batch, Scheduler as Scheduler
+from stepsim.serving.scheduling.outcomes import Outcomes as Outcomes
 from stepsim.serving.scheduling.schedulers import scheduler as scheduler, schedulers as schedulers
 from stepsim.serving.scheduling.settings import (
     SchedulerRules as SchedulerRules,

@@ -114,7 +114,7 @@ def test_schedulers_have_names() -> None:
     assert (batch.request.tolist(), batch.new.tolist(), batch.emits.tolist()) == ([0], [3], [True])
     assert made.complete(5).tolist() == []
     assert made.running == 1
-    with pytest.raises(ArgError, match="no scheduler 'orka'; did you mean 'orca'"):
+    with pytest.raises(ArgError, match="unknown scheduler 'orka'; did you mean 'orca'"):
         scheduler("orka", requests, rules)
     with pytest.raises(ArgError, match="the rules are of scheduler 'orca', expected 'vllm'"):
         scheduler("vllm", requests, rules)

@@ -25,6 +25,21 @@ def schedulers() -> Mapping[str, MakeScheduler]:
     return {**others, **dict.fromkeys(SCHEDULERS, CompiledScheduler)}
 
 
+def scheduler_maker(name: str) -> MakeScheduler:
+    """What makes the scheduler of a name.
+
+    Raises:
+        ArgError: there is no such scheduler.
+    """
+    known = schedulers()
+    if name not in known:
+        raise ArgError(
+            f"scheduler: unknown scheduler '{name}'{did_you_mean(name, known)} Known: "
+            f"{', '.join(known)}"
+        )
+    return known[name]
+
+
 def scheduler(name: str, requests: Requests, rules: SchedulerRules) -> Scheduler:
     """A scheduler of requests that will arrive.
 
@@ -32,15 +47,10 @@ def scheduler(name: str, requests: Requests, rules: SchedulerRules) -> Scheduler
         ArgError: there is no such scheduler, its rules are those of another one, or a request does
             not fit.
     """
-    known = schedulers()
-    if name not in known:
-        raise ArgError(
-            f"scheduler: there is no scheduler {name!r}{did_you_mean(name, known)} Known are "
-            f"{', '.join(known)}"
-        )
+    make = scheduler_maker(name)
     if name in SCHEDULERS and rules.scheduler != name:
         raise ArgError(
             f"scheduler: the rules are of scheduler {rules.scheduler!r}, expected {name!r}; make "
             f"them with SchedulerSettings(scheduler={name!r})"
         )
-    return known[name](requests, rules)
+    return make(requests, rules)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from stepsim.errors import ArgError
 from stepsim.serving.requests.requests import Requests
-from stepsim.serving.scheduling.engine import Engine, Outcomes
+from stepsim.serving.scheduling.engine import Engine
 from stepsim.serving.scheduling.interface import Batch
+from stepsim.serving.scheduling.outcomes import Outcomes
 from stepsim.serving.scheduling.settings import SchedulerRules
 
 _LONG_AGO: Final = -(1 << 61)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from stepsim.kernels import NO_TIME, ServiceStatus
 from stepsim.serving.clock import JumpingClock, TickingClock
 from stepsim.serving.requests.requests import Requests
-from stepsim.serving.scheduling.engine import CompiledTime, Engine, Outcomes
+from stepsim.serving.scheduling.engine import CompiledTime, Engine
+from stepsim.serving.scheduling.outcomes import Outcomes
 from stepsim.serving.scheduling.settings import SchedulerRules
 from stepsim.serving.service.loop import Limits, Loop, Ran, Watch, negative, stuck
 from stepsim.serving.service.record import (

@@ -10,7 +10,7 @@ import numpy as np
 from stepsim.kernels import ServiceStatus
 from stepsim.serving.clock import JumpingClock, TickingClock
 from stepsim.serving.requests.requests import Requests
-from stepsim.serving.scheduling.engine import Outcomes
+from stepsim.serving.scheduling.outcomes import Outcomes
 from stepsim.serving.scheduling.settings import SchedulerRules
 from stepsim.serving.service.compiled import EngineRun, request_rows
 from stepsim.serving.service.loop import Watch, stuck

@@ -22,15 +22,15 @@ from stepsim.serving.requests.arrivals import (
 from stepsim.serving.requests.requests import Requests
 from stepsim.serving.requests.sources import request_source
 from stepsim.serving.requests.traces import TraceRequests
-from stepsim.serving.scheduling.capacity import blocks_in, kv_bytes_per_token
-from stepsim.serving.scheduling.engine import Outcomes
+from stepsim.serving.scheduling.capacity import blocks_in, kv_bytes_per_token, weight_bytes
 from stepsim.serving.scheduling.interface import Scheduler
+from stepsim.serving.scheduling.outcomes import Outcomes
+from stepsim.serving.scheduling.schedulers import scheduler_maker
 from stepsim.serving.scheduling.settings import (
     SCHEDULERS as COMPILED,
     SchedulerRules,
     SchedulerSettings,
 )
-from stepsim.serving.service.capacity import weight_bytes
 from stepsim.serving.service.choices import ServeChoices
 from stepsim.serving.service.quantities import Source
 from stepsim.serving.service.simulated import simulated_steps
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
 CLOCKS: Final = "stepsim.clocks"
 """Entry points of this group are clocks of other packages: classes without arguments."""
-
-SCHEDULERS: Final = "stepsim.schedulers"
-"""Entry points of this group are schedulers of other packages, see `scheduler_of`."""
 
 STEP_MODELS: Final = "stepsim.step_models"
 """Entry points of this group are step models of other packages: classes, of whose instances each
@@ -160,17 +157,13 @@ def scheduler_of(
 ) -> SchedulerRules | Callable[[], Scheduler]:
     """The rules of a compiled scheduler, or what makes that of a plugin.
 
-    A plugin offers a class whose arguments are the requests and the `SchedulerRules`.
-
     Raises
     ------
-    ServingError : it is unknown, the memory is not known, or the model does not fit.
-    ArgError : a setting is wrong, or a request is longer than the KV cache.
+    ServingError : the memory is not known, or the model does not fit.
+    ArgError : it is unknown, a setting is wrong, or a request is longer than the KV cache.
     """
     name = spec.choices.scheduler
-    known = _plugins(SCHEDULERS)
-    if name not in COMPILED and name not in known:
-        raise unknown("scheduler", name, [*COMPILED, *known])
+    make = scheduler_maker(name)
     given = {
         field: getattr(spec.scheduling, field)
         for field in fields_of(type(spec.scheduling))
@@ -185,7 +178,7 @@ def scheduler_of(
     rules = settings.completed(blocks, memory)
     # Refuses requests that can never run.
     Outcomes(replace(requests, prefix=None), rules, keeps_tokens=False)
-    return rules if name in COMPILED else partial(known[name], requests, rules)
+    return rules if name in COMPILED else partial(make, requests, rules)
 
 
 def _blocks_beside(model: Model | None, memory: int | None, settings: SchedulerSettings) -> int:
