@@ -167,6 +167,18 @@ class SchedulerSettings(SchedulingChoices):
         given = self.gpu_memory_utilization
         return float(_DEFAULTS["gpu_memory_utilization"] if given is None else given)
 
+    @property
+    def reads_memory(self) -> bool:
+        """Whether a setting that is not given depends on the memory."""
+        limits = [self.num_blocks, self.max_num_seqs]
+        if self._has_budget:
+            limits.append(self.max_num_batched_tokens)
+        return None in limits
+
+    @property
+    def _has_budget(self) -> bool:
+        return _BATCH in _READ.get(self.scheduler, (_BATCH,))
+
     def completed(
         self, num_blocks: int | None = None, device_bytes: int | None = None, *,
         is_a100: bool = False, offline: bool = False, throughput: bool = False,
@@ -191,9 +203,8 @@ class SchedulerSettings(SchedulingChoices):
         }
         if self.num_blocks is None:
             values["num_blocks"] = num_blocks
-        has_budget = _BATCH in _READ.get(self.scheduler, (_BATCH,))
         limits = _limits_of(device_bytes, is_a100, offline, throughput)
-        values |= self._limits(*limits, has_budget=has_budget)
+        values |= self._limits(*limits)
         problems = list(_contradictions(values))
         if values["num_blocks"] is None:
             problems.append(("num_blocks", "missing; give it where no memory is known"))
@@ -201,10 +212,10 @@ class SchedulerSettings(SchedulingChoices):
             raise ParameterError(problems)
         return SchedulerRules(scheduler=self.scheduler, **values)
 
-    def _limits(self, budget: int, seqs: int, *, has_budget: bool) -> dict[str, int | None]:
+    def _limits(self, budget: int, seqs: int) -> dict[str, int | None]:
         """Tokens and requests of a step, the defaults made to fit what is given."""
         seqs = self.max_num_seqs or seqs
-        if not has_budget:
+        if not self._has_budget:
             return {_BATCH: None, _SEQS: seqs}
         tokens, length = self.max_num_batched_tokens, self.max_model_len
         if tokens is None:

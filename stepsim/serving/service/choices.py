@@ -123,8 +123,12 @@ class ServeChoices(RequestChoices, FleetChoices):
         ),
     ] = None
     error: Annotated[
-        float, Param("largest error of audited steps; 0.01 is 1 %", "fraction", least=0, most=1)
-    ] = 0.01
+        float | None,
+        Param(
+            "largest error of audited steps; 0.01 is 1 %", "fraction", least=0, most=1,
+            otherwise="0.01",
+        ),
+    ] = None  # fmt: skip
     host: Annotated[
         Duration, Param("time of the host from the end of a step to the start of the next")
     ] = _NO_TIME

@@ -57,15 +57,11 @@ def requests_of(choices: ServeChoices, given: Requests | None = None) -> Request
 
     Raises
     ------
-    ServingError : a choice of requests of a trace has no effect on those that are given.
     ArgError : the source, its settings or the arrivals are wrong.
     TraceError : the trace is unreadable.
     """
     if given is not None:
         found = given
-        for name in ("first", "requests", "output_tokens"):
-            if getattr(choices, name) is not None:
-                raise ServingError(f"{name}: has no effect on requests of an array; leave it out")
     elif choices.trace is not None:
         found = TraceRequests(
             choices.trace,
@@ -119,15 +115,9 @@ def machine_of(spec: ServeSpec) -> Machine | None:
     Raises
     ------
     MachineError : there is no such machine, or a change of it is wrong.
-    ServingError : values of a machine are given without one.
     """
     name = spec.choices.machine
     if name is None:
-        if spec.overrides:
-            raise ServingError(
-                f"overrides: {', '.join(spec.overrides)} have no effect without a machine; give "
-                "machine, or leave them out"
-            )
         return None
     return stepsim.machine.load_machine(name, dict(spec.overrides))
 
@@ -164,13 +154,7 @@ def scheduler_of(
     """
     name = spec.choices.scheduler
     make = scheduler_maker(name)
-    given = {
-        field: getattr(spec.scheduling, field)
-        for field in fields_of(type(spec.scheduling))
-        if getattr(spec.scheduling, field) is not None
-    }
-    kind: Any = name if name in COMPILED else "vllm"
-    settings = SchedulerSettings(scheduler=kind, **given)
+    settings = settings_of(spec)
     memory = memory_of(spec.choices, machine)
     blocks = None
     if settings.num_blocks is None:
@@ -179,6 +163,18 @@ def scheduler_of(
     # Refuses requests that can never run.
     Outcomes(replace(requests, prefix=None), rules, keeps_tokens=False)
     return rules if name in COMPILED else partial(make, requests, rules)
+
+
+def settings_of(spec: ServeSpec) -> SchedulerSettings:
+    """The settings of the scheduler; one of a plugin has those of ``vllm``.
+
+    Raises
+    ------
+    ParameterError : settings are out of range, without effect, or contradict others.
+    """
+    kind: Any = spec.choices.scheduler if spec.choices.scheduler in COMPILED else "vllm"
+    given = {name: getattr(spec.scheduling, name) for name in fields_of(type(spec.scheduling))}
+    return SchedulerSettings(scheduler=kind, **given)
 
 
 def _blocks_beside(model: Model | None, memory: int | None, settings: SchedulerSettings) -> int:
@@ -277,9 +273,11 @@ _TERMS: Final = ("step_ns", "token_ns", "decode_context_ns", "prefill_context_ns
 
 _MakeSteps: TypeAlias = Callable[["ServeSpec", Requests, "Machine | None"], Callable[[], StepModel]]
 
+SIMULATED: Final = ("audited", "exact")
+"""The step models that simulate a model on a machine."""
+
 _STEPS: Final[Mapping[str, _MakeSteps]] = {
-    "audited": simulated_steps,
-    "exact": simulated_steps,
+    **dict.fromkeys(SIMULATED, simulated_steps),
     "table": _table,
     "linear": _linear,
 }

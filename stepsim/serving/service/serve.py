@@ -18,7 +18,9 @@ from stepsim.serving.clock import Clock, JumpingClock, TickingClock
 from stepsim.serving.requests.requests import Requests
 from stepsim.serving.scheduling.interface import Batch, Scheduler
 from stepsim.serving.scheduling.settings import SchedulerRules
+from stepsim.serving.service.choices import ServeChoices
 from stepsim.serving.service.compiled import run_compiled
+from stepsim.serving.service.effects import check_effects
 from stepsim.serving.service.fleet import run_fleet
 from stepsim.serving.service.folder import Folder
 from stepsim.serving.service.loop import Limits, Loop, Watch, run
@@ -123,26 +125,17 @@ class Service:
     def _run_fleet(
         self, models: list[StepModel], watch: Watch
     ) -> tuple[str, pa.Table, list[StepRows]]:
-        choices = self.spec.choices
-        if not isinstance(self.scheduler, SchedulerRules):
-            raise ServingError(
-                "replicas: have the schedulers of stepsim alone; leave replicas out, or choose "
-                "another scheduler"
-            )
+        assert isinstance(self.scheduler, SchedulerRules)
         ran = run_fleet(
             self.requests, self.scheduler, models, self._own_clock,
-            choices.router or "round-robin", watch,
+            self.spec.choices.router or "round-robin", watch,
         )  # fmt: skip
         return "ok", requests_table(self.requests, ran.requests, ran.engine), ran.steps
 
     @property
     def _own_clock(self) -> JumpingClock | TickingClock:
         """The clock, which compiled schedulers must know."""
-        if not isinstance(self.clock, JumpingClock | TickingClock):
-            raise ServingError(
-                f"clock {self.spec.choices.clock}: clocks of plugins have an effect with "
-                "schedulers of plugins alone; choose jumping or ticking"
-            )
+        assert isinstance(self.clock, JumpingClock | TickingClock)
         return self.clock
 
     def _finish(
@@ -228,11 +221,30 @@ def service_of(spec: ServeSpec, objects: Mapping[str, Any] | None = None) -> Ser
     given = {} if objects is None else objects
     choices = spec.choices
     clock = given.get("clock") or clock_of(choices)
-    requests = requests_of(choices, given.get("trace"))
     machine = given.get("machine") or machine_of(spec)
+    check_effects(spec, given, machine)
+    requests = requests_of(choices, given.get("trace"))
     scheduler = given.get("scheduler") or scheduler_of(spec, requests, machine)
+    _check_joined(choices, scheduler, clock)
     steps = given.get("steps") or steps_of(spec, requests, machine)
     return Service(spec, requests, machine, scheduler, steps, clock, dict(given))
+
+
+def _check_joined(
+    choices: ServeChoices, scheduler: SchedulerRules | Callable[[], Scheduler], clock: Clock
+) -> None:
+    """Refuse parts that cannot work with each other."""
+    is_compiled = isinstance(scheduler, SchedulerRules)
+    if is_compiled and not isinstance(clock, JumpingClock | TickingClock):
+        raise ServingError(
+            f"clock {choices.clock}: clocks of plugins have an effect with schedulers of plugins "
+            "alone; choose jumping or ticking"
+        )
+    if choices.replicas > 1 and not is_compiled:
+        raise ServingError(
+            "replicas: have the schedulers of stepsim alone; leave replicas out, or choose another "
+            "scheduler"
+        )
 
 
 def _taken(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -53,9 +53,8 @@ def simulated_steps(
     if named.name == "exact":
         make: Callable[[], StepModel] = partial(ExactSteps, workload, machine, routing)
     else:
-        make = partial(
-            AuditedSteps, workload, machine, routing, error=choices.error, seed=choices.seed
-        )
+        given = {} if choices.error is None else {"error": choices.error}
+        make = partial(AuditedSteps, workload, machine, routing, seed=choices.seed, **given)
     make()  # refuses what does not fit
     return make
 
