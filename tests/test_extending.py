@@ -61,7 +61,7 @@ def test_a_stream_operator_takes_five_files(tmp_path: Path) -> None:
     run_example("A stream operator", tmp_path)
 
 
-@pytest.mark.parametrize("section", ["A function", "A memory model"])
+@pytest.mark.parametrize("section", ["A function", "A memory model", "A part of a service"])
 def test_a_plugin_takes_one_file(section: str, tmp_path: Path) -> None:
     (tmp_path / "stepsim").symlink_to(Path(stepsim.__file__).parent)
     assert write_files(section, tmp_path) == 1

@@ -13,7 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "plugin"
 PARTS = ("stepsim.workloads gemm", "stepsim.functions leaky_relu", "stepsim.memory_models pipes",
-         "stepsim.trace_formats tern")  # fmt: skip
+         "stepsim.trace_formats tern", "stepsim.request_sources bursts",
+         "stepsim.schedulers shortest-first", "stepsim.step_models per-token",
+         "stepsim.clocks polling")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,26 @@ def test_the_memory_model_is_chosen_by_a_machine(site: Path) -> None:
         return int(json.loads(stepsim(site, "run", "gemm", "--json", *options))["cycles"])
 
     assert cycles("--set", "hbm.model=pipes") != cycles()
+
+
+def test_the_parts_of_a_service_are_found_and_run(site: Path, tmp_path: Path) -> None:
+    parts = (
+        "--source", "bursts:bursts=2,size=3", "--scheduler", "shortest-first",
+        "--steps", "per-token:1000", "--clock", "polling", "--num-blocks", 64,
+    )  # fmt: skip
+    summary = json.loads(stepsim(site, "serve", *parts, "--out", tmp_path / "out", "--json"))
+    # Prompts of 32, 64 and 96 tokens and three more tokens each, one request after the other.
+    ends = [35, 35 + 67, 35 + 67 + 99]
+    # Idle since 201 us, the service looks every 10 ms, so that it is late for the second burst.
+    mean = sum(ends) / 3 + 201 / 2
+    assert summary["metrics"]["completed"] == 6
+    assert summary["metrics"]["e2el_mean_ms"] == pytest.approx(mean / 1000)
+    assert summary["settings"]["scheduler"] == "shortest-first"
+    assert "prefill" in stepsim(site, "why", tmp_path / "out")
+    wrong = stepsim(site, "serve", *parts, "--host", "1us", code=2)
+    assert "host: has no effect" in wrong
+    missing = stepsim(site, "serve", *parts[:3], "shortest-fist", *parts[4:], code=2)
+    assert "unknown scheduler 'shortest-fist'; did you mean 'shortest-first'?" in missing
 
 
 def test_the_trace_format_is_recognized(site: Path, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def clock_of(choices: ServeChoices) -> Clock:
         raise ServingError(f"clock {named}: clocks take no settings; write {named.name}")
     if named.name == "jumping":
         return JumpingClock(host)
-    known: dict[str, Callable[[], Clock]] = {"ticking": TickingClock, **_plugins(CLOCKS)}
+    known: dict[str, Callable[[], Clock]] = {**_plugins(CLOCKS), "ticking": TickingClock}
     if named.name not in known:
         raise unknown("clock", named.name, ["jumping", *known])
     if host:

@@ -29,7 +29,25 @@ class StepTime:
 
 
 class StepModel(Protocol):
-    """The time of steps. Nothing else in a service knows what a step costs."""
+    """The time of steps. Nothing else in a service knows what a step costs.
+
+    Every engine has a model of its own, which is asked for its steps in order. A model may also
+    have any of these members, which a service looks for:
+
+    ``memoryless``
+        True if the time of a step depends on its batch alone. Then a resumed service takes the
+        steps that an earlier process has left from the folder, and asks the model for the others.
+        A model without it is asked for all steps again.
+    ``compiled()``
+        The same times as a :class:`~stepsim.serving.CompiledTime`, for models of which the engine
+        has a kernel. Then the loop runs by itself, and `time` is never called.
+    ``how``
+        What the column ``how`` says of every step if the times are compiled; without it, the name
+        of the class.
+    ``report()``
+        Called at the end: an object with a method ``to_dict``, whose plain values become an entry
+        of ``estimators`` in the summary, such as the error of estimated steps.
+    """
 
     def time(self, step: int, batch: Batch) -> StepTime:
         """The time of step number ``step``, which computes a batch that is not empty."""
