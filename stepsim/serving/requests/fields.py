@@ -1,15 +1,47 @@
-"""Fields of records, checked."""
+"""Files with a record for each request, and the fields of records, checked."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from stepsim.arguments import is_number, is_whole
+from stepsim.data import locate
 from stepsim.errors import TraceError, did_you_mean
-from stepsim.serving.requests.requests import MOST_TOKENS
+from stepsim.serving.requests.requests import MOST_TOKENS, Requests
 from stepsim.shown import shown
+from stepsim.typed import typed_fields
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True)
+class RequestFile(ABC):
+    """The requests of a file.
+
+    Attributes
+    ----------
+    path : the file.
+    """
+
+    path: str
+
+    def requests(self) -> Requests:
+        """The requests.
+
+        Raises
+        ------
+        TraceError : the file is unreadable or holds no requests, a field is wrong or missing, or
+            some requests have an arrival and others do not.
+        ArgError : times go back.
+        """
+        return self._read(locate(self.path))
+
+    @abstractmethod
+    def _read(self, path: Path) -> Requests: ...
 
 
 class Fields:

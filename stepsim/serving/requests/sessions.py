@@ -22,14 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
-from stepsim.data import locate
 from stepsim.errors import TraceError
-from stepsim.serving.requests.fields import Fields
+from stepsim.serving.requests.fields import Fields, RequestFile
 from stepsim.serving.requests.prefixes import Segments
 from stepsim.serving.requests.requests import Requests
 from stepsim.serving.seconds import NANOSECONDS
 from stepsim.trace_io import records
-from stepsim.typed import typed_fields
 
 _FIELDS = (
     "session",
@@ -51,28 +49,19 @@ class _Turn:
     arrival_s: float | None
 
 
-@typed_fields
-@dataclass(frozen=True, slots=True)
-class SessionFile:
-    """The requests of a file of sessions: session after session, each turn after the one before.
+class SessionFile(RequestFile):
+    """The requests of a file of sessions: session after session, in order of their arrival, each
+    turn after the one before.
 
     Attributes
     ----------
     path : the file.
     """
 
-    path: str
+    __slots__ = ()
 
-    def requests(self) -> Requests:
-        """The requests, in order of the arrival of their sessions.
-
-        Raises
-        ------
-        TraceError : the file is unreadable, a field is wrong, a turn is missing or occurs twice, or
-            some sessions have an arrival and others do not.
-        """
-        path = locate(self.path)
-        sessions = _read(path)
+    def _read(self, path: Path) -> Requests:
+        sessions = _turns(path)
         if not sessions:
             raise TraceError(f"{path}: holds no turns, expected at least 1; record it again")
         order = sorted(sessions, key=lambda turns: turns[0].arrival_s or 0.0)
@@ -110,7 +99,7 @@ class SessionFile:
         )
 
 
-def _read(path: Path) -> list[list[_Turn]]:
+def _turns(path: Path) -> list[list[_Turn]]:
     """The turns of every session, in order; sessions in the order of the file."""
     found: dict[object, dict[int, tuple[str, _Turn]]] = {}
     for number, (place, record) in enumerate(records(path)):

@@ -12,25 +12,21 @@ Which blocks of tokens are equal follows from the ids, at any size of blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from stepsim.data import locate
 from stepsim.errors import TraceError
-from stepsim.serving.requests.fields import Fields
+from stepsim.serving.requests.fields import Fields, RequestFile
 from stepsim.serving.requests.prefixes import TokenIds
 from stepsim.serving.requests.requests import Requests
 from stepsim.serving.seconds import NANOSECONDS
 from stepsim.trace_io import records
-from stepsim.typed import typed_fields
 
 _FIELDS = ("prompt", "output", "output_tokens", "arrival_seconds")
 
 
-@typed_fields
-@dataclass(frozen=True, slots=True)
-class TokenFile:
+class TokenFile(RequestFile):
     """The requests of a file with token ids.
 
     Attributes
@@ -38,18 +34,9 @@ class TokenFile:
     path : the file.
     """
 
-    path: str
+    __slots__ = ()
 
-    def requests(self) -> Requests:
-        """The requests.
-
-        Raises
-        ------
-        TraceError : the file is unreadable, a field is wrong, or some requests have an arrival and
-            others do not.
-        ArgError : the file has no requests, or times go back.
-        """
-        path = locate(self.path)
+    def _read(self, path: Path) -> Requests:
         prompts, outputs, arrivals, counts = [], [], [], []
         ids: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
         for place, record in records(path):
