@@ -36,7 +36,7 @@ _SHOWN = {
         "max_model_len", "policy",
     ),
     "Engines": (
-        "replicas", "router"
+        "replicas", "router", "split",
     ),
 }  # fmt: skip
 

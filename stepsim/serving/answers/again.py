@@ -46,7 +46,7 @@ def served_again(result: ServeResult) -> ServeResult:
         )
     models = (
         _Recorded(steps_of(result.steps, replica))
-        for replica in range(service.spec.choices.replicas)
+        for replica in range(service.spec.choices.engines)
     )
     again = replace(service, steps=lambda: next(models)).run()
     return ServeResult(again.requests, result.steps, result.summary)

@@ -19,9 +19,17 @@ RECOMPUTED: Final = "recomputation"
 PASSED_OVER: Final = "not scheduled"
 BETWEEN: Final = "between steps"
 
-STAGES: Final = (QUEUEING, PREFILL, DECODE, RECOMPUTED, PASSED_OVER, BETWEEN)
-"""What a request does at a time: it waits for its first step; its prompt is computed; steps yield
-tokens of it; steps compute again what a preemption lost; steps run without it; no step runs."""
+LINK_QUEUE: Final = "waiting for the link"
+LINK: Final = "on the link"
+DECODE_QUEUE: Final = "queueing for decode"
+
+STAGES: Final = (
+    QUEUEING, PREFILL, LINK_QUEUE, LINK, DECODE_QUEUE, DECODE, RECOMPUTED, PASSED_OVER, BETWEEN,
+)  # fmt: skip
+"""What a request does at a time: it waits for its first step; its prompt is computed; its keys and
+values wait for the link to another engine, and are on it; it waits for its first step there; steps
+yield tokens of it; steps compute again what a preemption lost; steps run without it; no step
+runs."""
 
 Ints = NDArray[np.int64]
 
@@ -142,6 +150,35 @@ def breakdown_of(steps: Steps, arrival: int, tokens: Ints, spans: Ints) -> Break
     return Breakdown(mean_parts([to_first]), mean_parts([afterwards]))
 
 
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """The part of a request on another engine, which computed its prompt."""
+
+    steps: Steps
+    spans: Ints
+    wait_ns: int
+    link_ns: int
+
+
+def _of_two_engines(
+    steps: Steps, arrival: int, tokens: Ints, spans: Ints, prompt: _Prompt
+) -> Breakdown:
+    """The same as `breakdown_of` for a request whose prompt was computed elsewhere."""
+    before = breakdown_of(prompt.steps, arrival, tokens[:1], prompt.spans)
+    begin, last = int(steps.start[spans[0]]), int(tokens[-1])
+    there = int(tokens[0]) + prompt.wait_ns + prompt.link_ns
+    decode = steps.of(np.searchsorted(steps.end, tokens[1:]))
+    afterwards = [
+        Part(LINK_QUEUE, "", prompt.wait_ns),
+        Part(LINK, "", prompt.link_ns),
+        Part(DECODE_QUEUE, "", begin - there),
+        *_parts(DECODE, steps, decode),
+        *_parts(RECOMPUTED, steps, steps.inside(spans) - decode),
+        *_rest(steps, begin, last, int(spans[0]), int(spans[-1]), spans),
+    ]
+    return Breakdown(before.to_first_token, mean_parts([afterwards]))
+
+
 def breakdowns(requests: pa.Table, engines: list[StepRows]) -> list[Breakdown | None]:
     """The breakdown of every request; None for those that were not finished.
 
@@ -162,6 +199,7 @@ def breakdowns(requests: pa.Table, engines: list[StepRows]) -> list[Breakdown | 
     replica = requests["replica"].to_numpy()
     gaps, gap_at = itl.values.to_numpy(), itl.offsets.to_numpy()
     pairs, pair_at = spans.values.to_numpy(), spans.offsets.to_numpy()
+    prompts = _prompts(requests, steps)
     found: list[Breakdown | None] = []
     for k in range(len(requests)):
         if not finished[k]:
@@ -169,12 +207,21 @@ def breakdowns(requests: pa.Table, engines: list[StepRows]) -> list[Breakdown | 
             continue
         own = gaps[gap_at[k] : gap_at[k + 1]]
         tokens = first[k] + np.concatenate(([0], np.cumsum(own))).astype(np.int64)
-        found.append(
-            breakdown_of(
-                steps[replica[k]], int(arrival[k]), tokens, pairs[pair_at[k] : pair_at[k + 1]]
-            )
-        )
+        given = steps[replica[k]], int(arrival[k]), tokens, pairs[pair_at[k] : pair_at[k + 1]]
+        prompt = prompts.get(k)
+        found.append(breakdown_of(*given) if prompt is None else _of_two_engines(*given, prompt))
     return found
+
+
+def _prompts(requests: pa.Table, steps: list[Steps]) -> dict[int, _Prompt]:
+    """Where the prompts of requests were computed that were sent from there, by row."""
+    names = ("prefill_replica", "prefill_steps", "link_wait_ns", "link_ns")
+    rows = zip(*(requests[name].to_pylist() for name in names), strict=True)
+    return {
+        k: _Prompt(steps[engine], np.array(spans, np.int64), wait, link)
+        for k, (engine, spans, wait, link) in enumerate(rows)
+        if engine is not None
+    }
 
 
 def _split(spans: Ints, step: int) -> tuple[Ints, Ints]:

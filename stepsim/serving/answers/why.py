@@ -93,7 +93,7 @@ def why_served(result: ServeResult) -> ServiceWhy:
     """
     if result.requests["computed_steps"].null_count:
         result = served_again(result)
-    replicas = 1 + int(result.requests["replica"].to_numpy().max())
+    replicas = 1 + max(result.steps["replica"].to_pylist(), default=0)
     engines = [steps_of(result.steps, replica) for replica in range(replicas)]
     every = breakdowns(result.requests, engines)
     done = [(k, one) for k, one in enumerate(every) if one is not None]

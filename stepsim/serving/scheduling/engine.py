@@ -198,6 +198,14 @@ class Engine:
         return int(self._g.now)
 
     @property
+    def coming_ns(self) -> int | None:
+        """When the next of the pushed requests arrives; None if all have arrived."""
+        service, g = self._service, self._g
+        if g.due_at == g.due_end:
+            return None
+        return int(service.arrival[service.due[g.due_at]])
+
+    @property
     def steps(self) -> int:
         """Steps so far."""
         return int(self._g.steps)

@@ -122,6 +122,16 @@ class Outcomes:
         known: NDArray[np.int64] = self.arrays["requests"].known.astype(np.int64)
         return known - self._of("prompt")
 
+    def is_held_back(self, request: int) -> bool:
+        """Whether a request that ended has tokens left to generate, see :meth:`hold_back`."""
+        known = self.arrays["requests"][request].known
+        return bool(self.end_ns[request] >= 0 and known < self._stop[request])
+
+    def finished(self) -> int:
+        """Number of requests that have all their tokens."""
+        whole = self.arrays["requests"].known >= self._stop
+        return int(np.count_nonzero((self.end_ns >= 0) & whole))
+
     def hold_back(self, most: int) -> None:
         """Have every request end after so many tokens, as on engines that only compute prompts.
 
@@ -140,7 +150,7 @@ class Outcomes:
             ArgError: the request has not ended, or nothing of it was held back.
         """
         row, end = self.arrays["requests"][request], self.arrays["end"]
-        if end[request] < 0 or row.known >= self._stop[request]:
+        if not self.is_held_back(request):
             raise ArgError(
                 f"hand_over: request {request} is not one that ended with tokens held back; hand "
                 "over each once, after its engine has finished it"

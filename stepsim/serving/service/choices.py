@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from stepsim.serving.metrics.slo import Slo
 from stepsim.serving.service.quantities import Duration, Limits, Named, Source
+from stepsim.serving.service.split import MOST_ENGINES, Split
 from stepsim.workloads import Model, Param, ParameterError, check_fields
 
 Arrivals: TypeAlias = Literal["recorded", "poisson", "gamma", "even", "at-once", "users"]
@@ -77,10 +78,25 @@ class RequestChoices:
 class FleetChoices:
     """Engines, and what joins them."""
 
-    replicas: Annotated[int, Param("engines that serve whole requests", "engines", most=4096)] = 1
+    replicas: Annotated[
+        int, Param("engines that serve whole requests", "engines", most=MOST_ENGINES)
+    ] = 1
     router: Annotated[
         Router | None, Param("how requests are sent to replicas", otherwise="round-robin")
     ] = None
+    split: Annotated[
+        Split | None,
+        Param(
+            "engines of prompts, engines of outputs, and the link for their keys and values, as "
+            "in prefill=2,decode=2,latency=5us,bandwidth=50GB/s",
+            otherwise="engines serve whole requests",
+        ),
+    ] = None
+
+    @property
+    def engines(self) -> int:
+        """Engines in all."""
+        return self.replicas if self.split is None else self.split.engines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +169,12 @@ class ServeChoices(RequestChoices, FleetChoices):
         """The limits of the times of a request."""
         return self.slo
 
+    @property
+    def _has_choice(self) -> bool:
+        """Whether requests can be sent to different engines."""
+        engines = [self.replicas] if self.split is None else [self.split.prefill, self.split.decode]
+        return max(engines) > 1
+
     def _not_positive(self) -> list[tuple[str, str]]:
         names = ("rate", "speedup", "burstiness", "error")
         values = ((name, getattr(self, name)) for name in names)
@@ -171,12 +193,14 @@ class ServeChoices(RequestChoices, FleetChoices):
             ("think", self.arrivals != "users", "other arrivals than users"),
             ("rate", self.arrivals in ("at-once", "users"), f"arrivals {self.arrivals}"),
             ("speedup", self.arrivals not in (None, "recorded"), f"arrivals {self.arrivals}"),
-            ("router", self.replicas == 1, "one replica"),
-            ("max_steps", self.replicas > 1, "several replicas"),
+            ("router", not self._has_choice, "one replica"),
+            ("max_steps", self.engines > 1, "several replicas"),
         ]  # fmt: skip
         for name, useless, why in pairs:
             if getattr(self, name) is not None and useless:
                 found.append((name, f"has no effect with {why}; leave it out"))
+        if self.split is not None and self.replicas > 1:
+            found.append(("replicas", "has no effect with split, which has engines; leave it out"))
         if self.arrivals == "users" and self.users is None:
             found.append(("users", "missing; say how many users there are"))
         if self.arrivals == "gamma" and self.burstiness is None:

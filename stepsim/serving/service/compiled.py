@@ -90,34 +90,53 @@ class EngineRun:
         clock: JumpingClock | TickingClock,
         spans: RequestRecord,
         due: Ints | None = None,
+        *,
+        stops_at_finish: bool = False,
     ) -> None:
         compiled: Callable[[], CompiledTime] | None = getattr(steps, "compiled", None)
         self.is_compiled = compiled is not None
         time = None if compiled is None else compiled()
-        self.engine = Engine(outcomes, clock=clock, time=time, due=due)
+        self.engine = Engine(
+            outcomes, clock=clock, time=time, due=due, stops_at_finish=stops_at_finish
+        )
         self.record = EngineRecord(self.engine, getattr(steps, "how", type(steps).__name__))
         self._outcomes, self._steps, self._spans = outcomes, steps, spans
+        self._clock = clock
         self._number = 0
+        self._is_blocked = False
 
-    def push(self, request: int) -> None:
-        """Have a request arrive here."""
-        self.engine.push(request)
+    @property
+    def next_ns(self) -> int:
+        """When the next step can begin, as far as arrivals are known; NO_TIME without any."""
+        engine = self.engine
+        if (engine.running or engine.waiting) and not self._is_blocked:
+            return engine.now_ns
+        coming = engine.coming_ns
+        return NO_TIME if coming is None else self._clock.after_idle(engine.now_ns, coming)
+
+    def push(self, request: int, arrival_ns: int | None = None) -> None:
+        """Have a request arrive here, by default at its time."""
+        self.engine.push(request, arrival_ns)
 
     def advance(
         self, until_ns: int = NO_TIME, limits: Limits | None = None, watch: Watch | None = None
     ) -> ServiceStatus:
-        """Run until all is done, or the next step would begin at ``until_ns`` or later.
+        """Run until all is done, the next step would begin at ``until_ns`` or later, or, if the
+        engine stops there, requests have finished.
 
         Raises
         ------
         ServingError : the step model gives a negative time.
         """
         most = None if limits is None else limits.max_steps
-        return (
+        before = self.engine.steps
+        status = (
             self._alone(until_ns, most, watch)
             if self.is_compiled
             else self._asking(until_ns, most, watch)
         )
+        self._is_blocked = self.engine.steps == before
+        return status
 
     def _asking(self, until_ns: int, most: int | None, watch: Watch | None) -> ServiceStatus:
         """Run with a step model that is asked for every step."""
@@ -134,7 +153,7 @@ class EngineRun:
             self.record.add(taken)
             self._number += 1
             if watch is not None:
-                watch(Loop(start + taken.ns, lambda: _finished(self._outcomes), self.record))
+                watch(Loop(start + taken.ns, self._outcomes.finished, self.record))
 
     def _alone(self, until_ns: int, most: int | None, watch: Watch | None) -> ServiceStatus:
         """Run with a compiled step model."""
@@ -145,7 +164,7 @@ class EngineRun:
             if status != ServiceStatus.FULL or engine.steps == most:
                 return status
             if watch is not None:
-                watch(Loop(engine.now_ns, lambda: _finished(self._outcomes), self.record))
+                watch(Loop(engine.now_ns, self._outcomes.finished, self.record))
 
 
 class EngineRecord:
@@ -208,10 +227,6 @@ def _has_arrived(outcomes: Outcomes) -> NDArray[np.bool_]:
     ended = outcomes.end_ns[np.maximum(after, 0)] >= 0
     found: NDArray[np.bool_] = (after < 0) | ended
     return found
-
-
-def _finished(outcomes: Outcomes) -> int:
-    return int(np.count_nonzero(outcomes.end_ns >= 0))
 
 
 def _known(values: Sequence[int | None]) -> Ints:

@@ -126,7 +126,9 @@ _RULES: Final = (
     ),
     _Rule(
         lambda facts: ("model",),
-        lambda facts: facts.simulates or facts.counts_blocks,
+        lambda facts: (
+            facts.simulates or facts.counts_blocks or facts.spec.choices.split is not None
+        ),
         lambda facts: f"{facts.steps}, and {facts.scheduler} does not depend on it",
     ),
     _Rule(

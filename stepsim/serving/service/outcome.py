@@ -81,10 +81,23 @@ def metrics_of(requests: pa.Table, steps: pa.Table, slo: Slo | None) -> dict[str
         "served_preemptions": pc.sum(requests["preemptions"]).as_py() or 0,
         "hit_tokens": pc.sum(requests["cached_tokens"]).as_py() or 0,
         "duration_s": duration,
+        **_of_link(requests),
     }
     if duration <= 0:
         return found | {"completed": int(times.success.sum())}
     return found | _flat(benchmark_metrics(times, duration, slo=slo))
+
+
+def _of_link(requests: pa.Table) -> dict[str, Any]:
+    """What was sent between engines; nothing where requests have one engine."""
+    sent, wait, link = (requests[name] for name in ("sent_bytes", "link_wait_ns", "link_ns"))
+    if sent.null_count == len(sent):
+        return {}
+    return {
+        "sent_bytes": pc.sum(sent).as_py(),
+        "link_wait_mean_ms": pc.mean(wait).as_py() / 1e6,
+        "link_mean_ms": pc.mean(link).as_py() / 1e6,
+    }
 
 
 def _flat(metrics: BenchmarkMetrics) -> dict[str, Any]:

@@ -41,6 +41,25 @@ class Ragged:
         counts = np.bincount(owners, minlength=requests)
         return cls(np.concatenate(([0], np.cumsum(counts))).astype(np.int64), values[order])
 
+    @property
+    def owners(self) -> Ints:
+        """The request of each value."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    def where(self, kept: NDArray[np.bool_]) -> Ragged:
+        """The lists of some requests; those of others are empty."""
+        owners = self.owners
+        values = kept[owners]
+        return Ragged.of(owners[values], self.values[values], len(self.offsets) - 1)
+
+    def and_then(self, other: Ragged) -> Ragged:
+        """The lists of both for each request, one after the other."""
+        return Ragged.of(
+            np.concatenate((self.owners, other.owners)),
+            np.concatenate((self.values, other.values)),
+            len(self.offsets) - 1,
+        )
+
     def __getitem__(self, request: int) -> Ints:
         return self.values[self.offsets[request] : self.offsets[request + 1]]
 
@@ -179,6 +198,26 @@ class RequestRows:
         found = np.full(len(self), NEVER, np.int64)
         found[some] = self.tokens_ns.values[self.tokens_ns.offsets[:-1][some]]
         return found
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sent:
+    """Requests whose keys and values were sent from one engine to another; `NEVER` for others.
+
+    Attributes
+    ----------
+    engine : the engine that computed the prompt. [requests]
+    wait_ns : from the first token until the link was free. [requests]
+    link_ns : time on the link. [requests]
+    sent_bytes : keys and values of the prompt. [requests]
+    spans : the steps of that engine that compute some of it, as in `RequestRows`.
+    """
+
+    engine: Ints
+    wait_ns: Ints
+    link_ns: Ints
+    sent_bytes: Ints
+    spans: Ragged | None
 
 
 @dataclass(slots=True)

@@ -16,8 +16,10 @@ from stepsim.lowering import software
 from stepsim.machine import Machine
 from stepsim.serving.clock import Clock, JumpingClock, TickingClock
 from stepsim.serving.requests.requests import Requests
+from stepsim.serving.scheduling.capacity import kv_bytes_per_token
 from stepsim.serving.scheduling.interface import Batch, Scheduler
 from stepsim.serving.scheduling.settings import SchedulerRules
+from stepsim.serving.service.apart import run_split
 from stepsim.serving.service.choices import ServeChoices
 from stepsim.serving.service.compiled import run_compiled
 from stepsim.serving.service.effects import check_effects
@@ -100,7 +102,7 @@ class Service:
         OutputError : the folder cannot be written.
         """
         journal = Journal([] if folder is None else folder.kept_runs())
-        models = [self.steps() for _ in range(self.spec.choices.replicas)]
+        models = [self.steps() for _ in range(self.spec.choices.engines)]
         for model in models:
             journal.attach(model)
         watch = _Watch(len(self.requests), folder, journal, progress)
@@ -126,11 +128,18 @@ class Service:
         self, models: list[StepModel], watch: Watch
     ) -> tuple[str, pa.Table, list[StepRows]]:
         assert isinstance(self.scheduler, SchedulerRules)
-        ran = run_fleet(
-            self.requests, self.scheduler, models, self._own_clock,
-            self.spec.choices.router or "round-robin", watch,
-        )  # fmt: skip
-        return "ok", requests_table(self.requests, ran.requests, ran.engine), ran.steps
+        choices, clock = self.spec.choices, self._own_clock
+        router = choices.router or "round-robin"
+        if choices.split is None:
+            ran = run_fleet(self.requests, self.scheduler, models, clock, router, watch)
+        else:
+            assert choices.model is not None
+            ran = run_split(
+                self.requests, self.scheduler, models, clock, choices.split,
+                kv_bytes_per_token(choices.model), router, watch,
+            )  # fmt: skip
+        table = requests_table(self.requests, ran.requests, ran.engine, ran.sent)
+        return "ok", table, ran.steps
 
     @property
     def _own_clock(self) -> JumpingClock | TickingClock:
@@ -240,11 +249,19 @@ def _check_joined(
             f"clock {choices.clock}: clocks of plugins have an effect with schedulers of plugins "
             "alone; choose jumping or ticking"
         )
-    if choices.replicas > 1 and not is_compiled:
+    if choices.engines > 1 and not is_compiled:
+        name = "replicas" if choices.split is None else "split"
         raise ServingError(
-            "replicas: have the schedulers of stepsim alone; leave replicas out, or choose another "
-            "scheduler"
+            f"{name}: several engines have the schedulers of stepsim alone; leave {name} out, or "
+            "choose another scheduler"
         )
+    if choices.split is not None:
+        if choices.model is None:
+            raise ServingError(
+                "model: missing; split sends keys and values, whose bytes follow from the model; "
+                "give one"
+            )
+        kv_bytes_per_token(choices.model)  # refuses a model of which they are not known
 
 
 def _taken(parameters: dict[str, Any]) -> dict[str, Any]:

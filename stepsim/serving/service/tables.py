@@ -12,12 +12,21 @@ from stepsim.arrow import pa
 from stepsim.results import schema
 from stepsim.serving.metrics.times import RequestTimes
 from stepsim.serving.requests.requests import Requests
-from stepsim.serving.service.record import NEVER, NUMBERS, Ragged, RequestRows, StepRows, step_rows
+from stepsim.serving.service.record import (
+    NEVER,
+    NUMBERS,
+    Ragged,
+    RequestRows,
+    Sent,
+    StepRows,
+    step_rows,
+)
 
 _REQUESTS: Final = (
     "request", "replica", "arrival_ns", "prompt_tokens", "output_tokens", "first_scheduled_ns",
     "first_token_ns", "finish_ns", "ttft_ns", "tpot_ns", "e2el_ns", "itl_ns", "cached_tokens",
-    "recomputed_tokens", "preemptions", "computed_steps",
+    "recomputed_tokens", "preemptions", "computed_steps", "prefill_replica", "prefill_steps",
+    "sent_bytes", "link_wait_ns", "link_ns",
 )  # fmt: skip
 _ALWAYS: Final = ("request", "replica", "prompt_tokens", "output_tokens", "itl_ns", "preemptions")
 
@@ -31,7 +40,10 @@ _UNKNOWN: Final = ("step_cycles", "step_offchip_bytes")
 
 
 def requests_table(
-    requests: Requests, rows: RequestRows, replica: NDArray[np.int64] | None = None
+    requests: Requests,
+    rows: RequestRows,
+    replica: NDArray[np.int64] | None = None,
+    sent: Sent | None = None,
 ) -> pa.Table:
     """What happened to each request; null for what never did. ``replica`` says who served it."""
     tokens = rows.tokens_ns
@@ -56,6 +68,7 @@ def requests_table(
         "recomputed_tokens": rows.recomputed_tokens,
         "preemptions": rows.preemptions,
         "computed_steps": None if rows.spans is None else _lists(rows.spans),
+        **_columns_of(sent),
     }
     made = schema("served_requests", _REQUESTS, required=_ALWAYS)
     columns = [
@@ -67,6 +80,21 @@ def requests_table(
         for one in made
     ]
     return pa.Table.from_arrays(columns, schema=made)
+
+
+def _columns_of(sent: Sent | None) -> dict[str, Any]:
+    """The columns of requests whose prompt was computed elsewhere."""
+    if sent is None:
+        names = ("prefill_replica", "prefill_steps", "sent_bytes", "link_wait_ns", "link_ns")
+        return dict.fromkeys(names)
+    known = sent.engine != NEVER
+    return {
+        "prefill_replica": _known(sent.engine, known),
+        "prefill_steps": None if sent.spans is None else _lists(sent.spans, ~known),
+        "sent_bytes": _known(sent.sent_bytes, known),
+        "link_wait_ns": _known(sent.wait_ns, known),
+        "link_ns": _known(sent.link_ns, known),
+    }
 
 
 def steps_table(steps: Sequence[StepRows]) -> pa.Table:
@@ -124,7 +152,9 @@ def _known(values: NDArray[Any], known: NDArray[np.bool_]) -> pa.Array:
     return pa.array(values, mask=~known)
 
 
-def _lists(lists: Ragged) -> pa.Array:
+def _lists(lists: Ragged, unknown: NDArray[np.bool_] | None = None) -> pa.Array:
     return pa.ListArray.from_arrays(
-        pa.array(lists.offsets.astype(np.int32)), pa.array(lists.values, pa.int64())
+        pa.array(lists.offsets.astype(np.int32)),
+        pa.array(lists.values, pa.int64()),
+        mask=None if unknown is None else pa.array(unknown),
     )

@@ -105,7 +105,10 @@ class _Sundial:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({**_objects(), "replicas": 2}, "replicas: have the schedulers of stepsim alone"),
+        (
+            {**_objects(), "replicas": 2},
+            "replicas: several engines have the schedulers of stepsim alone",
+        ),
         ({**_LINEAR, "clock": _Sundial()}, "clock .*_Sundial: clocks of plugins have an effect"),
     ],
 )
