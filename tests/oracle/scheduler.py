@@ -53,6 +53,8 @@ class Request:
     times: list[int] = field(default_factory=list)
     preemptions: int = 0
     cached: list[int] = field(default_factory=list)
+    carried: int = 0
+    """Tokens whose keys and values come with it from another engine."""
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -162,6 +164,7 @@ class Scheduler:
         self.running.remove(v)
         self.pool.release(v.blocks)
         v.blocks, v.registered, v.done = [], 0, 0
+        v.carried = 0
         v.preemptions += 1
         self.waiting.insert(0, v)
         self._sort()
@@ -240,7 +243,8 @@ class Scheduler:
             while left > 0 and self.waiting and len(self.running) < rules.seqs:
                 r = self.waiting[0]
                 hits = self._look_up(r)
-                start = len(hits) * rules.block_size
+                cached = len(hits) * rules.block_size
+                start = max(cached, r.carried)
                 n = r.known - start
                 if held and start < r.known - 1:
                     break
@@ -257,7 +261,7 @@ class Scheduler:
                 r.registered = len(hits)
                 self._commit(r, start + n)
                 carried = carried or start < r.known - 1
-                self._admit(r, start, n, start)
+                self._admit(r, start, n, cached)
                 left -= n
             if not held:
                 self.saturated = bool(self.waiting)
@@ -294,7 +298,7 @@ class Scheduler:
             if need > len(self.pool.free):
                 break
             r.blocks = self.pool.take(need)
-            self._admit(r, 0, r.known, 0)
+            self._admit(r, r.carried, r.known - r.carried, 0)
 
     def _static(self) -> None:
         if self.running:
@@ -337,8 +341,8 @@ class Scheduler:
             if need > len(self.pool.free):
                 break
             r.blocks = self.pool.take(need)
-            n = min(r.known, left)
-            self._admit(r, 0, n, 0)
+            n = min(r.known - r.carried, left)
+            self._admit(r, r.carried, n, 0)
             left -= n
 
     def complete(self, time: int) -> list[int]:

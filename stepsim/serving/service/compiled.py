@@ -135,7 +135,8 @@ class EngineRun:
             if self.is_compiled
             else self._asking(until_ns, most, watch)
         )
-        self._is_blocked = self.engine.steps == before
+        # It had the time for a step and began none.
+        self._is_blocked = self.engine.steps == before and self.engine.now_ns < until_ns
         return status
 
     def _asking(self, until_ns: int, most: int | None, watch: Watch | None) -> ServiceStatus:
