@@ -234,7 +234,7 @@ def _look(g: Grown, program: Any) -> None:
 
 
 def _evaluate(g: Grown, program: Any) -> None:
-    """Values of small programs; how large one is, a run tells."""
+    """Values of programs that a run found to be small."""
     from stepsim.simulation import run_functional
 
     bindings = _bindings(g)

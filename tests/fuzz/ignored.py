@@ -80,12 +80,14 @@ class Changing(Script):
         self.refused = False
         self.refused_turns: set[int] = set()
 
-    def call(self, told: str, function: Callable[..., Any], /, *given: Any, **options: Any) -> Any:
-        arguments = [self._turned(told, f"{place}", value) for place, value in enumerate(given)]
-        named = {key: self._turned(told, key, value) for key, value in options.items()}
+    def call(
+        self, written: str, function: Callable[..., Any], /, *given: Any, **options: Any
+    ) -> Any:
+        arguments = [self._turned(written, f"{place}", value) for place, value in enumerate(given)]
+        named = {key: self._turned(written, key, value) for key, value in options.items()}
         here = self.turn is not None and self.turn == self._last_turn(len(given) + len(options))
         try:
-            return self.exactly(told, function, *arguments, **named)
+            return self.exactly(written, function, *arguments, **named)
         except Refused:
             self.refused = self.refused or here
             last = len(self.calls)
@@ -96,9 +98,9 @@ class Changing(Script):
         first = len(self.calls) - count
         return self.turn if self.turn is not None and first <= self.turn < len(self.calls) else None
 
-    def _turned(self, told: str, which: str, value: Any) -> Any:
+    def _turned(self, written: str, which: str, value: Any) -> Any:
         mine = len(self.calls) == self.turn
-        self.calls.append(f"{told}: {which}")
+        self.calls.append(f"{written}: {which}")
         if not mine:
             return value
         other = changed(value)

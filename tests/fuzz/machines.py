@@ -14,7 +14,7 @@ from tests.property_profile import THOROUGH
 __all__ = ["drawn_changes", "drawn_machine", "machine_keys"]
 
 _LARGE = 1 << 12
-"""Most of a number without an unusual draw: a machine with 2**20 of everything tells no more."""
+"""Most of a number without an unusual draw: a machine with 2**20 of everything adds nothing."""
 
 
 @cache

@@ -57,9 +57,11 @@ class Grown:
         same = [s for s in self.streams if getattr(stream, "shape", None) == s.shape]
         return self.rng.choice(same) if same else self.any()
 
-    def make(self, told: str, function: Callable[..., Any], /, *given: Any, **options: Any) -> Any:
+    def make(
+        self, written: str, function: Callable[..., Any], /, *given: Any, **options: Any
+    ) -> Any:
         """Call an operator, and keep the streams that it returns."""
-        made = self.script.call(told, function, *given, **options)
+        made = self.script.call(written, function, *given, **options)
         self.streams += [s for s in _flat(made) if isinstance(s, st.Stream)]
         return made
 

@@ -45,7 +45,9 @@ class Script:
         """The value, or a nasty one."""
         return nasty(self.rng) if self.rng.random() > 1 - self.dirt else valid
 
-    def call(self, told: str, function: Callable[..., Any], /, *given: Any, **options: Any) -> Any:
+    def call(
+        self, written: str, function: Callable[..., Any], /, *given: Any, **options: Any
+    ) -> Any:
         """Call a public function; some arguments are replaced.
 
         Raises
@@ -53,20 +55,20 @@ class Script:
         Refused : it raised a StepSimError.
         """
         return self.exactly(
-            told,
+            written,
             function,
             *(self.maybe(value) for value in given),
             **{key: self.maybe(value) for key, value in options.items()},
         )
 
     def exactly(
-        self, told: str, function: Callable[..., Any], /, *given: Any, **options: Any
+        self, written: str, function: Callable[..., Any], /, *given: Any, **options: Any
     ) -> Any:
         """As :meth:`call`, with these arguments."""
         parts = [self._text(value) for value in given]
         parts += [f"{key}={self._text(value)}" for key, value in options.items()]
         made = f"v{len(self._kept)}"
-        note(f"{made} = {told}({', '.join(parts)})")
+        note(f"{made} = {written}({', '.join(parts)})")
         try:
             value = function(*given, **options)
         except StepSimError as error:

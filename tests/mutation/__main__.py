@@ -128,19 +128,19 @@ class _NoShrinking:
 
 
 def _run(
-    path: Path, source: str, tests: Sequence[str], seconds: int, told: Path = Path(os.devnull)
+    path: Path, source: str, tests: Sequence[str], seconds: int, log: Path = Path(os.devnull)
 ) -> tuple[bool, float]:
     """Whether all tests pass in a process that imports the changed module, and its CPU seconds.
 
     It may take ``seconds`` of CPU time, and on a busy machine far more of wall time. One that waits
-    for ever takes no CPU time. What pytest prints goes to the file ``told``.
+    for ever takes no CPU time. What pytest prints goes to the file ``log``.
     """
     end = time.monotonic() + _WALL_TIMES * seconds
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            output = os.open(told, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            output = os.open(log, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             for stream in (0, 1, 2):
                 os.dup2(output, stream)
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

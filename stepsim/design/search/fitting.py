@@ -61,7 +61,7 @@ def fitted(
         try:
             made = None if choices is None else made_of(choices, len(tried) + 1)
         except CompileError as error:  # Such as too few multipliers for the kernels.
-            tried.append(f"{_told(choices)}: {error}")
+            tried.append(f"{_tiling_text(choices)}: {error}")
             made = None
         if made is None or choices is None:
             ways.pop(0)
@@ -98,10 +98,10 @@ def _trial(choices: Choices, plan: Plan) -> str:
     """A design that did not fit, by the group that needs most."""
     unfit = [one for one in plan.groups if one.infeasible]
     worst = max(unfit, key=lambda one: one.memory_bytes or 0)
-    return f"{_told(choices)}: {worst.infeasible}"
+    return f"{_tiling_text(choices)}: {worst.infeasible}"
 
 
-def _told(choices: Choices | None) -> str:
+def _tiling_text(choices: Choices | None) -> str:
     assert choices is not None
     return f"budget {choices.budget:,}, tile {choices.tile}, unroll {choices.unroll}"
 

@@ -116,12 +116,12 @@ def find_rate(
     results: dict[float, ServeResult] = {}
 
     def meets(rate: float) -> bool:
-        def told(line: str) -> None:
+        def at_this_rate(line: str) -> None:
             if progress is not None:
                 progress(f"{rate:.4g} requests/s: {line}")
 
         service = first.at_rate(rate)
-        result = service.run(progress=told)
+        result = service.run(progress=at_this_rate)
         share = result.metrics.get("good_share") or 0.0
         kept = {name: result.metrics.get(name) for name in _KEPT}
         trials[rate] = Trial(rate, share >= slo.share and result.status == "ok", kept)

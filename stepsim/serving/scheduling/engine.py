@@ -92,7 +92,7 @@ class Engine:
         """Make an engine before its first step.
 
         Args:
-            time: the time of a step; None if the caller tells it for every step.
+            time: the time of a step; None if the caller states it for every step.
             clock: when steps begin; by default one that jumps.
             due: requests that arrive here, in order of arrival; by default all that follow no
                 other request. More can be added by :meth:`push`.

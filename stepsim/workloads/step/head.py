@@ -49,7 +49,7 @@ class Head:
         return found
 
     def taken(self, rows: Stream, ends: np.ndarray, counts: Sequence[int]) -> list[Stream]:
-        """The same of ``rows`` on chip: those at places ``ends``, dealt to the regions in turn."""
+        """The same of ``rows`` on chip: those at places ``ends``, taken by the regions in turn."""
         regions = len(counts)
         to = np.full(int(rows.dim(0)), regions)
         to[ends] = np.arange(len(ends)) % regions
