@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 from stepsim.arguments import is_whole
 from stepsim.design.operators.expressions import arguments_of, check_expression
-from stepsim.design.operators.routed import check_routed
+from stepsim.design.operators.routed import ROUTED, check_routed
 from stepsim.design.operators.structured import COMBINES, STRUCTURED, parts_of
 from stepsim.design.operators.types import Index, Op, Operand, Role, Tensor
 from stepsim.dtypes import dtype_of
@@ -48,6 +48,30 @@ def verify(graph: OperatorGraph) -> None:
         ready.add(made.name)
     _check_use(graph, ready)
     check_routed(graph)
+
+
+def check_loads(graph: OperatorGraph) -> None:
+    """Refuse a graph whose operators compute with what programs do not load.
+
+    Positions that choose rows of a table are addresses of the program and may be whole numbers.
+
+    Raises
+    ------
+    CompileError : an operator reads whole numbers or flags as data; names it and the tensor.
+    """
+    for op in graph.ops:
+        for slot, operand in enumerate(op.inputs):
+            tensor = graph.tensors[operand.tensor]
+            if tensor.role in ("intermediate", "output") or op.kind in ROUTED:
+                continue
+            if (op.kind == "gather" and slot == 1) or dtype_of(tensor.dtype).is_arithmetic:
+                continue
+            op.refuse(
+                f"computes with the {tensor.role} '{tensor.name}' of {tensor.dtype}, which "
+                "programs do not load",
+                "pass numbers of f32, f16, bf16 or i8 in its place, such as x.float() of a tensor "
+                "x, or make it part of the model (a buffer, an initializer)",
+            )
 
 
 def _a(role: str) -> str:

@@ -11,6 +11,7 @@ from stepsim.arguments import flag, shown
 from stepsim.design.choices import Choices
 from stepsim.design.configs import config_of
 from stepsim.design.dataflow.graph import DataflowGraph
+from stepsim.design.operators.checks import check_loads
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.models.sources import configured, source_of
 from stepsim.design.operators.routed import ROUTED
@@ -99,6 +100,7 @@ def compile(
     if published is not None:
         source = configured(source, published, target)
     graph = source.graph
+    check_loads(graph)
     routed = any(op.kind in ROUTED for op in graph.ops)
     if routed and traces is None:
         raise CompileError(

@@ -9,6 +9,7 @@ import stepsim as st
 from stepsim.design import Choices, GraphBuilder, Sizing
 from stepsim.design.operators.models.blocks import block
 from stepsim.design.search import fifo_planning
+from stepsim.errors import CompileError
 from tests.design.search.small import SIZES, small
 from tests.samples import sampled
 
@@ -165,6 +166,22 @@ def test_mistakes_are_told(arguments: dict[str, object], told: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["i64", "i32", "bool"])
+def test_whole_numbers_as_data_are_refused_by_name(dtype: str) -> None:
+    g = GraphBuilder("small", "f32")
+    g.output(g.mul(g.input("x", (4, 8)), g.input("n", (4, 8), dtype)), "y")
+    said: list[str] = []
+    with pytest.raises(CompileError, match=f"operator 'mul'.* the input 'n' of {dtype}, which"):
+        st.compile(g.graph(), progress=said.append)
+    assert not said  # before any work
+
+
+def test_whole_numbers_choose_rows() -> None:
+    g = GraphBuilder("rows", "f32")
+    g.output(g.embedding(g.input("ids", (4,), "i64"), g.weight("table", (16, 8))), "y")
+    assert st.compile(g.graph(), placed=False, shrink=False).plan.simulated
+
+
 def test_times_of_a_request() -> None:
     prefill, decode = small().plan, small("decode").plan
     made = st.design.request(prefill, decode, 32, overhead_ms=1.5)
