@@ -22,7 +22,7 @@ from multiprocessing.context import ForkProcess
 from typing import TypeVar
 
 from stepsim.collection import rare_collection
-from stepsim.processes.worker import end_with_parent, outcome_of
+from stepsim.processes.worker import check_may_start, end_with_parent, outcome_of
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -37,9 +37,14 @@ class ForkedProcesses:
     """``jobs`` copies of this process, as it is now, that work for it.
 
     SIGINT and SIGHUP, which a terminal sends to all, are left to this process; it ends the others.
+
+    Raises
+    ------
+    WorkerError : this process must not have children.
     """
 
     def __init__(self, jobs: int) -> None:
+        check_may_start()
         context = multiprocessing.get_context("fork")
         self._processes: dict[Connection, ForkProcess] = {}
         parent = os.getpid()

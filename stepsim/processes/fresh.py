@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import loky
 
 from stepsim.errors import OutputError
-from stepsim.processes.worker import end_with_parent, outcome_of
+from stepsim.processes.worker import check_may_start, end_with_parent, outcome_of
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -48,9 +48,14 @@ class FreshProcesses:
     Large results come as files. A process that is killed while it writes into a pipe leaves half
     of a message, for whose end the executor would wait forever. A future whose file is gone raises
     `ResultLost`.
+
+    Raises
+    ------
+    WorkerError : this process must not have children.
     """
 
     def __init__(self, jobs: int, module: str) -> None:
+        check_may_start()
         self._stopped = False
         self._under_way: set[Future[Any]] = set()
         self._folder = tempfile.mkdtemp(prefix="stepsim-")

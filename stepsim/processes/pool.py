@@ -74,6 +74,7 @@ def pool_of(jobs: int, module: str, *, fork: bool = False) -> Iterator[Pool]:
     Raises
     ------
     ArgError : ``jobs`` is below 1.
+    WorkerError : this process must not have children, as a daemonic one.
     """
     if jobs < 1:
         raise ArgError(f"jobs: expected a whole number from 1, found {jobs}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import threading
@@ -10,7 +11,25 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from stepsim.errors import WorkerError
+
 _PARENT_CHECK_SECONDS = 1.0
+
+
+def check_may_start() -> None:
+    """Refuse to start processes where Python does not let this one have children.
+
+    Raises
+    ------
+    WorkerError : this is a daemonic process of ``multiprocessing``, such as a worker of its Pool.
+    """
+    own = multiprocessing.current_process()
+    if own.daemon:
+        raise WorkerError(
+            f"worker processes cannot be started in '{own.name}', a daemonic process of "
+            "multiprocessing (such as a worker of multiprocessing.Pool), which must not have "
+            "children; use jobs=1 (--jobs 1) here, or start that process with daemon=False"
+        )
 
 
 def outcome_of(work: Callable[..., Any], *arguments: Any) -> bytes:

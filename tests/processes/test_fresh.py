@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import re
 import signal
 import tempfile
 import threading
 import time
 from concurrent.futures import BrokenExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from stepsim.errors import OutputError
-from stepsim.processes import FreshProcesses
+from stepsim.errors import OutputError, StepSimError
+from stepsim.processes import FreshProcesses, pool_of
 from stepsim.processes.fresh import _loaded, _outcome
 from tests.sweep.support import die_while_sending, kill_self
 
@@ -117,3 +120,27 @@ def test_processes_leave_the_signals_of_a_terminal_to_this_one() -> None:
     finally:
         processes.stop()
     assert blocked() == before
+
+
+def _error_of_a_pool(fork: bool, answers: Connection) -> None:
+    try:
+        with pool_of(2, "json", fork=fork):
+            answers.send("started")
+    except StepSimError as error:
+        answers.send(str(error))
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_a_daemonic_process_is_refused_children(fork: bool) -> None:
+    """As of a worker of multiprocessing.Pool; Python would raise an AssertionError."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_error_of_a_pool, args=(fork, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        assert ours.poll(60)
+        assert re.search(r"daemonic process .* use jobs=1 \(--jobs 1\) here", ours.recv())
+    finally:
+        process.kill()
+        process.join()
