@@ -31,7 +31,7 @@ _SIZES = fields_of(stepsim.design.ModelSizes)
 _CHOICES = {
     name: field
     for name, field in fields_of(stepsim.design.Choices).items()
-    if name in fields_of(stepsim.design.SearchedChoices) or name in ("fit", "effort")
+    if name in fields_of(stepsim.design.SearchedChoices) or name in ("fit", "effort", "placed")
 }
 """Choices with an option; the others are arguments of ``stepsim.compile``."""
 

@@ -312,7 +312,8 @@ def _placed(
             passes.append(Pass("place_on_dies", in_memory, on_dies))
     except CompileError as error:
         known = groups[0].infeasible
-        reason = str(error) if known is None else f"{known}; {error}"
+        reason = f"{error}; placed=False (--no-placed) leaves the placement on the device out"
+        reason = reason if known is None else f"{known}; {reason}"
         return graph, [], [replace(groups[0], infeasible=reason), *groups[1:]]
     texts = [
         replace(group, blocks=dict(found.used))

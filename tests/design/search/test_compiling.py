@@ -182,6 +182,19 @@ def test_whole_numbers_choose_rows() -> None:
     assert st.compile(g.graph(), placed=False, shrink=False).plan.simulated
 
 
+def test_a_design_that_is_not_placed_says_the_way_out() -> None:
+    """It fits the bytes of the machine, but its wide words take more blocks than there are."""
+    g = GraphBuilder("wide", "f32")
+    g.output(g.linear(g.input("x", (64, 64)), g.weight("w", (64, 64))), "y")
+    few = {"device.lutram_blocks": 64, "device.bram_blocks": 64, "device.uram_blocks": 64}
+    target = st.load_machine("u55c", few)
+    why = st.compile(g.graph(), target, tile=64, fit=False, shrink=False).plan.infeasible
+    assert why is not None
+    assert why.endswith("placed=False (--no-placed) leaves the placement on the device out")
+    plan = st.compile(g.graph(), target, tile=64, fit=False, shrink=False, placed=False).plan
+    assert plan.infeasible is None
+
+
 def test_times_of_a_request() -> None:
     prefill, decode = small().plan, small("decode").plan
     made = st.design.request(prefill, decode, 32, overhead_ms=1.5)

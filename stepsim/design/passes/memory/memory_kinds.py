@@ -277,5 +277,6 @@ def _no_room(buffer: Buffer, need: Mapping[str, int], room: Mapping[str, int]) -
     left = ", ".join(f"{need[name]} blocks of {name} with {room[name]} left" for name in need)
     return (
         f"buffer '{buffer.name}' of {buffer.depth} words of {buffer.width} bits does not fit: it "
-        f"needs {left}; use smaller tiles or a smaller fusion budget, or pack by integer program"
+        f"needs {left}; use smaller tiles, whose words are narrower, or a smaller fusion "
+        "budget"
     )
