@@ -21,6 +21,8 @@ from stepsim.results.columns import (
     ENERGY_OF_UNITS as ENERGY_OF_UNITS,
     EVERY_MEASURE as EVERY_MEASURE,
     MEASURES as MEASURES,
+    OF_LIMITS as OF_LIMITS,
+    SERVING as SERVING,
     SPREAD as SPREAD,
     TAKEN as TAKEN,
     Direction as Direction,

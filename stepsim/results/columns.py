@@ -50,13 +50,23 @@ ENERGY_OF_UNITS: Final = ENERGY[:5]
 SPREAD: Final = _names("spread")
 """Measures of runs with an ensemble."""
 
-EVERY_MEASURE: Final = (*MEASURES, *ENERGY, *SPREAD)
+SERVING: Final = _names("serving")
+"""Measures of services."""
+
+OF_LIMITS: Final = ("goodput", "good_share")
+"""Measures of services that state an SLO."""
+
+EVERY_MEASURE: Final = (*MEASURES, *ENERGY, *SPREAD, *SERVING)
 """All measures of runs, including those that only some runs have."""
 
 Direction = Literal["smaller", "larger"]
 
-_LARGER: Final = ("compute_utilization", "bandwidth_utilization", "tokens_per_second")
-_NEITHER: Final = ("peak_bandwidth", "tokens", "engine_steps")
+_LARGER: Final = (
+    "compute_utilization", "bandwidth_utilization", "tokens_per_second", "completed",
+    "request_throughput", "output_throughput", "total_throughput", "goodput", "good_share",
+    "hit_tokens",
+)  # fmt: skip
+_NEITHER: Final = ("peak_bandwidth", "tokens", "engine_steps", "served_steps")
 
 # Of the same workload, what is more FLOPs is padding.
 BETTER: Final[Mapping[str, Direction]] = {

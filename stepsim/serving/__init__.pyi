@@ -67,8 +67,12 @@ from stepsim.serving.scheduling.settings import (
 )
 from stepsim.serving.scheduling.stepwise import CompiledScheduler as CompiledScheduler
 from stepsim.serving.service.folder import is_service as is_service
+from stepsim.serving.service.serve import Service as Service, service_of as service_of
 from stepsim.serving.service.spec import (
+    ServeSpec as ServeSpec,
+    located as located,
     mapping_fields as mapping_fields,
+    read_spec as read_spec,
     serve_fields as serve_fields,
 )
 from stepsim.serving.steps.audited import (

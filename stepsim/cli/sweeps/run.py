@@ -108,7 +108,7 @@ def _run(
             chunks = stepsim.sweep.chunks_left(plan, out, resume=resume)
         heartbeat.phase("timing a few runs for an estimate")
         known = stepsim.sweep.timed(plan) if chunks else None
-        estimate = (known and known.seconds(chunks, jobs)) or 0.0
+        estimate = 0.0 if known is None else known.seconds(chunks, jobs)
     _note_plan(plan, _runs(chunks), estimate, jobs if address is None else None)
     if out is None:
         if json:
@@ -144,22 +144,23 @@ def _how_far(progress: SweepProgress) -> str:
     return share if left is None else f"{share}, about {left:.0f} s left"
 
 
-def _note_plan(plan: Plan, left: int, estimate: float, jobs: int | None) -> None:
+def _note_plan(plan: Plan, left: int, estimate: float | None, jobs: int | None) -> None:
     bad = plan.unreadable
     unusable = f" ({len(bad):,} of them cannot be used)" if bad else ""
     done = "" if left == plan.runs else f"{left:,} of them left to do, "
     workers = "of compute time" if jobs is None else f"with {jobs} worker{'s' if jobs > 1 else ''}"
-    note(
-        f"{plan.size}{unusable}; {done}about {estimate:.0f} s {workers}"
-        f"{stepsim.sweep.listing(bad, _SHOWN_FAILURES)}"
-    )
-    for sentence in dict.fromkeys(text for point in plan.points for text in point.machine.notes):
+    seconds = "the time left is known after the first of them"
+    if estimate is not None:
+        seconds = f"about {estimate:.0f} s {workers}"
+    note(f"{plan.size}{unusable}; {done}{seconds}{stepsim.sweep.listing(bad, _SHOWN_FAILURES)}")
+    machines = (point.machine for point in plan.points if point.machine is not None)
+    for sentence in dict.fromkeys(text for machine in machines for text in machine.notes):
         note(sentence)
     if plan.misfits:
         note(f"runs that become failures:{stepsim.sweep.listing(plan.misfits, _SHOWN_FAILURES)}")
 
 
-def _plan_record(plan: Plan, estimate: float) -> dict[str, Any]:
+def _plan_record(plan: Plan, estimate: float | None) -> dict[str, Any]:
     return {
         "name": plan.spec.name,
         "runs": plan.runs,

@@ -80,6 +80,8 @@ def metrics_of(requests: pa.Table, steps: pa.Table, slo: Slo | None) -> dict[str
         "served_steps": steps.num_rows,
         "served_preemptions": pc.sum(requests["preemptions"]).as_py() or 0,
         "hit_tokens": pc.sum(requests["cached_tokens"]).as_py() or 0,
+        "served_cycles": _total(steps["step_cycles"]),
+        "served_offchip_bytes": _total(steps["step_offchip_bytes"]),
         "duration_s": duration,
         **_of_link(requests),
     }
@@ -98,6 +100,11 @@ def _of_link(requests: pa.Table) -> dict[str, Any]:
         "link_wait_mean_ms": pc.mean(wait).as_py() / 1e6,
         "link_mean_ms": pc.mean(link).as_py() / 1e6,
     }
+
+
+def _total(column: pa.ChunkedArray) -> int | None:
+    """The sum of a column; None if a value is not known."""
+    return None if column.null_count else pc.sum(column).as_py()
 
 
 def _flat(metrics: BenchmarkMetrics) -> dict[str, Any]:

@@ -147,12 +147,15 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
             f"service {path}: expected a mapping with keys such as 'model' and 'trace', found "
             f"{shown(document.data)}"
         )
-    given = dict(document.data)
-    for name in _FILES:
-        value = given.get(name)
-        if isinstance(value, str):
-            given[name] = _beside(path.parent, value)
-    return given
+    return located(document.data, path.parent)
+
+
+def located(given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Parameters as a YAML file in a folder has them, with the paths of the files they name."""
+    return {
+        name: _beside(folder, value) if name in _FILES and isinstance(value, str) else value
+        for name, value in given.items()
+    }
 
 
 def _beside(folder: Path, text: str) -> str:

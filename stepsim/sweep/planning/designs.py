@@ -47,11 +47,16 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
 
 
 def read_designs(
-    spec: SweepSpec, source: Source, problems: Problems, *, machine_known: bool
+    spec: SweepSpec,
+    source: Source,
+    problems: Problems,
+    kind: type[Design],
+    *,
+    machine_known: bool,
 ) -> list[Design]:
     """Design points as they are specified; errors in others are added to ``problems``.
 
-    Without the machine only the names of its changed values are checked.
+    Without the machine only the names of its changed values are checked. ``kind`` is their class.
     """
     for problem in spec.axis_problems():
         problems.add(problem)
@@ -74,7 +79,7 @@ def read_designs(
     for index, values in enumerate(given):
         # Listed points come last.
         listed = index // replicates - (len(given) // replicates - len(spec.points))
-        one = Design(spec, source, common, values, index, listed, problems, machines, fix)
+        one = kind(spec, source, common, values, index, listed, problems, machines, fix)
         if one.check(machine_known=machine_known):
             found.append(one)
     return found
@@ -236,7 +241,7 @@ class Design:
             content.append({"fix": self._fix.data})
         return Point(
             self.index,
-            _label(self.index, self._design),
+            self._label(),
             self._source,
             self._portable(values, found.origins),
             found.origins,
@@ -246,9 +251,16 @@ class Design:
             content,
             self._least_depths,
             self.group,
-            _text({key: self._design[key] for key in self._spec.replicates}) or None,
+            self._replicate(),
             self._fix,
         )
+
+    def _label(self) -> str:
+        return _label(self.index, self._design)
+
+    def _replicate(self) -> str | None:
+        """The values that distinguish it from the others of its group, as text."""
+        return _text({key: self._design[key] for key in self._spec.replicates}) or None
 
     def _sizing(self) -> list[str]:
         """The part of its content that says that depths are found for each run."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepsim.results import COLUMNS, ENERGY, SPREAD
+from stepsim.results import COLUMNS, ENERGY, SERVING, SPREAD
 from stepsim.sweep.spec.specification import SweepSpec
 
 _TABLE = "machine.energy."
@@ -23,6 +23,8 @@ def optional_measures(spec: SweepSpec, machines: Iterable[Mapping[str, Any]]) ->
     ----------
     machines : values of the machines of its design points, as returned by `Machine.to_dict`.
     """
+    if spec.service is not None:
+        return tuple(name for name in SERVING if spec.metrics is None or name in spec.metrics)
     keys = [
         *spec.parameters,
         *spec.grid,
@@ -39,6 +41,17 @@ def measure_problems(spec: SweepSpec, measures: Iterable[str]) -> list[str]:
     """Problems with requested metrics that no run can have, in sentences."""
     problems = []
     absent = [name for name in spec.metrics or () if name not in measures]
+    if spec.service is not None:
+        if absent:
+            problems.append(
+                f"metrics: {', '.join(absent)} is of programs, and services have "
+                f"{', '.join(SERVING)}; choose among these"
+            )
+        return problems
+    if lost := [name for name in absent if name in SERVING]:
+        problems.append(
+            f"metrics: {', '.join(lost)} is of services; give the key service in place of workload"
+        )
     if lost := [name for name in absent if name in ENERGY]:
         problems.append(
             f"metrics: no machine of the sweep has a table of energies, which {', '.join(lost)} "

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.errors import ArgError, MachineError, SweepError
 from stepsim.kernels import compiler_versions
@@ -19,12 +21,24 @@ from stepsim.results import MEASURES
 from stepsim.simulation import check_columns
 from stepsim.sweep.planning.batches import Experts
 from stepsim.sweep.planning.designs import Design, read_designs, resolve_points
-from stepsim.sweep.planning.optional_measures import measure_problems, optional_measures
-from stepsim.sweep.planning.points import Point, fit, is_checked_by_building
+from stepsim.sweep.planning.optional_measures import (
+    measure_columns,
+    measure_problems,
+    optional_measures,
+)
+from stepsim.sweep.planning.points import Fit, Point, fit, is_checked_by_building
+from stepsim.sweep.planning.services import (
+    ServicePoint,
+    columns_of,
+    design_of,
+    limit_problems,
+    source_of,
+)
 from stepsim.sweep.planning.traces import NO_TRACE, Trace, of_traces, only_rows
 from stepsim.sweep.spec.pairs import pair_traces, without_routing
 from stepsim.sweep.spec.problems import Problems, SeveralProblems, listing
 from stepsim.sweep.spec.selection import kv_traces, routing_traces
+from stepsim.sweep.spec.services import key_problems
 from stepsim.sweep.spec.sizes import MOST_RUNS, check_size
 from stepsim.sweep.spec.specification import Draft, SweepSpec
 from stepsim.sweep.storage.digests import digest_of_json
@@ -37,7 +51,6 @@ from stepsim.workloads import (
     Input,
     Source,
     Workload,
-    find_workload,
 )
 
 __all__ = ["CODE", "Chunk", "Plan", "Point", "make_plan", "traces_of", "versions"]
@@ -111,6 +124,11 @@ class Plan:
     @cached_property
     def workload(self) -> type[Workload]:
         return self.source.load()
+
+    @cached_property
+    def columns(self) -> dict[str, pa.Field]:
+        """Columns of the parameters of its runs, and of measures that not all sweeps have."""
+        return columns_of(self.workload) | measure_columns(self.optional)
 
     @property
     def traces(self) -> list[Trace]:
@@ -187,13 +205,15 @@ class Plan:
             CODE: self.source.digest,
             DESIGN_POINTS: [point.label for point in points],
             "parameters": [point.content[1] for point in points],
-            "machine": [point.machine.to_dict() for point in points],
+            "machine": [point.machine_values for point in points],
             "config": [point.config for point in points],
             "origins": [dict(point.origins) for point in points],
             "counting": [point.counting for point in points],
             "traces": traces,
             **self.spec.model_dump(include={"limits", "metrics", "units", "chunk"}),
         }
+        if self.spec.service is not None:
+            contents["requests"] = [point.content[3:] for point in points]
         if self.spec.fix is not None:
             contents["fix"] = [point.fix and point.fix.data for point in points]
         if self.spec.ensemble is not None:
@@ -243,8 +263,10 @@ def make_plan(draft: Draft) -> Plan:
     if spec is None:
         raise draft.refusal()
     sources: list[Source] = []
+    for problem in key_problems(spec):
+        problems.add(problem)
     with problems.collected("workload"):
-        sources.append(find_workload(spec.workload))
+        sources.append(source_of(spec))
         check_columns(sources[0].load())
     if not sources:
         _check_alone(draft, spec, problems)
@@ -254,11 +276,14 @@ def make_plan(draft: Draft) -> Plan:
     # Values that depend on wrong keys are not checked, since the right keys are unknown.
     designs: list[Design] = []
     if not draft.wrong & {"grid", "points", "parameters", "model"}:
-        designs = read_designs(spec, source, problems, machine_known="machine" not in draft.wrong)
+        known = "machine" not in draft.wrong
+        designs = read_designs(spec, source, problems, design_of(spec), machine_known=known)
     else:
         _check_alone(draft, spec, problems)
     traces: dict[int, tuple[Trace, ...]] = {}
-    if not draft.wrong & {"traces", "lengths", "pairs"}:
+    if spec.service is not None:
+        traces = {design.index: (NO_TRACE,) for design in designs}
+    elif not draft.wrong & {"traces", "lengths", "pairs"}:
         found = traces_of(spec, workload, designs, problems, {})
         for problem in unread_keys(spec, workload, designs):
             problems.add(problem)
@@ -270,12 +295,18 @@ def make_plan(draft: Draft) -> Plan:
     points = {where: point for where, point in points.items() if point.index in traces}
     # Whether a fix is for a program is known only when the program is built.
     build = spec.fix is not None or (is_checked_by_building(workload) and len(points) <= _BUILT)
-    fits = {where: fit(point, traces[point.index], build=build) for where, point in points.items()}
+    fits = {
+        where: Fit(NO_TRACE, "")
+        if isinstance(point, ServicePoint)
+        else fit(point, traces[point.index], build=build)
+        for where, point in points.items()
+    }
     for where, tried in fits.items():
         if tried.misfit and (tried.example is None or spec.fix is not None):
             problems.add_of_point(where, tried.misfit)
-    optional = optional_measures(spec, [point.machine.to_dict() for point in points.values()])
-    for problem in measure_problems(spec, optional):
+    optional = optional_measures(spec, [point.machine_values for point in points.values()])
+    limited = limit_problems(spec, dict.fromkeys(spec.metrics or (), "metrics"))
+    for problem in [*measure_problems(spec, optional), *limited]:
         problems.add(problem)
     listed = problems.listed()
     if listed or draft.problems:

@@ -20,6 +20,7 @@ class Point:
     Attributes
     ----------
     index, label : number and short text; the text names the partition of the results.
+    machine : the machine; None for a service whose steps need none.
     values : the parameters of the workload, for it to parse: values of classes of the user are as
         they were given, because other processes have not loaded the class; those that are not
         given are left out.
@@ -39,7 +40,7 @@ class Point:
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     config: str | None
-    machine: Machine
+    machine: Machine | None
     counting: str
     content: list[Any]
     least_depths: str | None
@@ -50,7 +51,13 @@ class Point:
     @property
     def run_machine(self) -> Machine:
         """The machine of its runs, with the values of the fix."""
+        assert self.machine is not None  # programs have one
         return self.machine if self.fix is None else self.fix.applied_to(self.machine)
+
+    @property
+    def machine_values(self) -> dict[str, Any]:
+        """The values of its machine; empty without one."""
+        return {} if self.machine is None else self.machine.to_dict()
 
     def case(self, resolved: Resolved[Workload], data: Data) -> Case:
         """The workload built for these data, with the fix.
@@ -59,6 +66,7 @@ class Point:
         ------
         StepSimError : it cannot be built, or the fix is for another program.
         """
+        assert self.machine is not None  # programs have one
         made = Case(self.source, resolved, data, self.machine, self.counting)
         return made if self.fix is None else made.with_fix(self.fix)
 

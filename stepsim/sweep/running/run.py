@@ -102,12 +102,16 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
     Raises
     ------
     SweepError
-        ``jobs`` is below 1.
+        ``jobs`` is below 1, or the runs are services, whose time is known only from whole runs.
     """
     check_jobs(jobs)
     known = timed(plan)
     seconds = known.seconds(plan.chunks(), jobs)
-    assert seconds is not None
+    if seconds is None:
+        raise SweepError(
+            "estimate_seconds: the time of services is known only from whole runs; serve one of "
+            "them alone, or run the sweep, which reports the time left after its first runs"
+        )
     return seconds
 
 

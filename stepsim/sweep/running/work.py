@@ -31,7 +31,9 @@ from stepsim.simulation import (
     run_units,
 )
 from stepsim.sweep.planning.plan import Chunk, versions
+from stepsim.sweep.planning.services import ServicePoint
 from stepsim.sweep.planning.traces import Trace
+from stepsim.sweep.running.served import served
 from stepsim.sweep.storage.schema import UNIT_ROWS_SCHEMA
 from stepsim.workloads import Data
 
@@ -66,19 +68,37 @@ class ChunkRows:
 def execute_chunk(chunk: Chunk) -> ChunkRows:
     """Simulate every run of a chunk. A run that fails becomes a row of ``failures``."""
     begin = time.perf_counter()
+    if isinstance(chunk.point, ServicePoint):
+        runs, failures = served(chunk, chunk.point, _version_columns())
+        spent = time.perf_counter() - begin
+        timing = _timing(chunk, spent, prepare_seconds=0.0, engine_seconds=spent)
+        return ChunkRows(chunk.key, runs, failures, [], timing, versions())
     rows = _Rows(chunk)
     for trace in chunk.traces:
         rows.add(trace)
     rows.finish()
-    timing = {
-        "chunk": chunk.key,
-        "runs": len(chunk.traces),
-        "seconds": time.perf_counter() - begin,
-        "prepare_seconds": rows.prepare_seconds,
-        "engine_seconds": rows.engine_seconds,
-        "process": os.getpid(),
-    }
+    timing = _timing(
+        chunk, time.perf_counter() - begin,
+        prepare_seconds=rows.prepare_seconds, engine_seconds=rows.engine_seconds,
+    )  # fmt: skip
     return ChunkRows(chunk.key, rows.runs, rows.failures, rows.units, timing, versions())
+
+
+def _timing(chunk: Chunk, seconds: float, **parts: float) -> dict[str, Any]:
+    """Wall time of a chunk, with that of its parts."""
+    return {
+        "chunk": chunk.key, "runs": len(chunk.traces), "seconds": seconds, **parts,
+        "process": os.getpid(),
+    }  # fmt: skip
+
+
+def _version_columns() -> dict[str, Any]:
+    known = versions()
+    return {
+        "stepsim_version": known.pop("stepsim"),
+        "model_version": known.pop("model"),
+        "versions": json.dumps(known, sort_keys=True),
+    }
 
 
 _cases: OrderedDict[Hashable, Case] = OrderedDict()
@@ -103,7 +123,7 @@ class _About:
     """The data that all runs of a chunk share: the workload, its columns, its key."""
 
     def __init__(self, chunk: Chunk) -> None:
-        point, known = chunk.point, versions()
+        point = chunk.point
         self.resolved = point.resolved()
         code = point.source.path, point.source.digest
         self.key = json.dumps([*point.content, *code, point.counting], sort_keys=True)
@@ -111,9 +131,7 @@ class _About:
             "point": point.group,
             "replicate": point.replicate,
             **describe(point.source, self.resolved, point.run_machine, point.counting, None),
-            "stepsim_version": known.pop("stepsim"),
-            "model_version": known.pop("model"),
-            "versions": json.dumps(known, sort_keys=True),
+            **_version_columns(),
         }
         if point.least_depths is not None:
             self.columns |= _sized_columns(point.least_depths, self.columns)

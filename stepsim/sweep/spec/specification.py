@@ -30,6 +30,13 @@ from stepsim.results import COUNTINGS, EVERY_MEASURE
 from stepsim.sweep.spec.problems import SeveralProblems, refusal
 from stepsim.sweep.spec.ranges import listed_range
 from stepsim.sweep.spec.section import Section
+from stepsim.sweep.spec.services import (
+    SERVICE,
+    located as located_service,
+    located_value,
+    service_parameters,
+    with_service,
+)
 from stepsim.sweep.spec.sizes import MOST_POINTS, check_size
 from stepsim.typed import typed
 from stepsim.wording import STATED, describe_problems
@@ -144,6 +151,11 @@ class SweepSpec(Section):
 
     name: str = Field(default="sweep", description="shown in summaries")
     workload: str = Field(description="name of a workload, or file and name as in gemm.py:gemm")
+    service: str | dict[str, Any] | None = Field(
+        default=None,
+        description="service to run in place of a workload: a file of `stepsim serve`, or its "
+        "parameters",
+    )
     model: str | dict[str, Any] | None = Field(
         default=None,
         description="parameter model of all points: a name, a file, or dimensions as a mapping",
@@ -194,20 +206,29 @@ class SweepSpec(Section):
     )
     chunk: _Count = Field(default=20, description="runs that are computed and saved together")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named_after_service(cls, data: Any) -> Any:
+        """A service needs no workload."""
+        if isinstance(data, Mapping) and data.get("service") is not None:
+            return {"workload": SERVICE, **data}
+        return data
+
     @typed
     def common(self) -> dict[str, Any]:
-        """The parameters of all points, including the model.
+        """The parameters of all points, including the model, and those of a service.
 
         Raises
         ------
         SweepError
             The model is given twice.
         """
+        own = service_parameters(self)
         if self.model is None:
-            return self.parameters
+            return {**own, **self.parameters}
         if "model" in self.parameters:
             raise SweepError("model: given twice, here and in parameters; keep one")
-        return {"model": self.model, **self.parameters}
+        return {**own, "model": self.model, **self.parameters}
 
     @typed
     def axis_problems(self) -> list[str]:
@@ -301,6 +322,10 @@ class Draft:
     problems: tuple[str, ...] = ()
     wrong: frozenset[str] = frozenset()
 
+    def of(self, spec: SweepSpec) -> Draft:
+        """The same with another specification."""
+        return replace(self, spec=spec)
+
     def refusal(self, more: Sequence[str] = ()) -> SweepError:
         """The error that lists all problems."""
         return refusal(self.where, [*self.problems, *more], self.lines)
@@ -336,7 +361,7 @@ def read_spec(
         The file is unreadable, is not a mapping, or has another level than tiles.
     """
     if isinstance(source, SweepSpec):
-        return Draft(source)
+        return with_service(Draft(source))
     where, lines, data = "sweep", {}, source
     if isinstance(source, str | Path):
         path = Path(source)
@@ -354,8 +379,8 @@ def read_spec(
         )
     draft = _validated(data, where, lines, kind)
     if draft.spec is None or not isinstance(source, str | Path):
-        return draft
-    return replace(draft, spec=_resolved(draft.spec, Path(source).parent))
+        return with_service(draft)
+    return with_service(draft.of(_resolved(draft.spec, Path(source).parent)))
 
 
 def _validated(
@@ -427,6 +452,8 @@ def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
             changes[key] = selection.model_copy(update={"files": files})
 
     def located(key: str, value: Any) -> Any:
+        if spec.service is not None:
+            return located_value(key, value, folder)
         if not isinstance(value, str) or key not in _FILES:
             return value
         if key == "workload" and plan_file(value, folder) is not None:
@@ -434,6 +461,8 @@ def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
         file = split_target(value)[0] if key == "workload" else value
         return str(folder / value) if file and file.endswith(_FILES[key]) else value
 
+    if spec.service is not None:
+        changes["service"] = located_service(spec, folder)
     for key in {"workload", "model", "machine"} & spec.model_fields_set:
         changes[key] = located(key, getattr(spec, key))
     if spec.fix is not None:

@@ -31,8 +31,6 @@ import pyarrow.parquet as pq
 
 from stepsim.errors import OutputError, SweepError
 from stepsim.paths import exists
-from stepsim.simulation import parameter_columns
-from stepsim.sweep.planning.optional_measures import measure_columns
 from stepsim.sweep.planning.plan import CODE, Plan, Point, versions
 from stepsim.sweep.running.work import ChunkRows
 from stepsim.sweep.spec.problems import listing
@@ -101,7 +99,7 @@ class Store:
         self._timings = folder / "timings.jsonl"
         self._digests = Digests(folder, plan.digest())
         self._tables = tuple(t for t in TABLES if t != "units" or plan.spec.units)
-        self._parameters = parameter_columns(plan.workload) | measure_columns(plan.optional)
+        self._parameters = plan.columns
         self._schemas = table_schemas(self._parameters)
 
     def check(self, *, resume: bool) -> None:
