@@ -1,3 +1,8 @@
+from stepsim.report.curves import (
+    CurvePanel as CurvePanel,
+    DrawnCurve as DrawnCurve,
+    draw_curves as draw_curves,
+)
 from stepsim.report.designs import (
     DesignLook as DesignLook,
     DesignPoint as DesignPoint,

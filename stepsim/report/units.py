@@ -28,6 +28,8 @@ def axis_unit(label: str, largest: float) -> tuple[float, str]:
     binary = column is not None and "onchip" in column and unit == "B"
     if abs(largest) < _LEAST:
         return 1, unit
+    if unit == "ms":
+        return 1e3, "s"
     for scale, prefix in _BINARY if binary else _DECIMAL:
         if abs(largest) >= scale:
             return scale, f"{prefix}{unit}"

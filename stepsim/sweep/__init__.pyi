@@ -22,6 +22,12 @@ from stepsim.sweep.analysis import (
 )
 from stepsim.sweep.analysis.baseline import BaselineComparison as BaselineComparison
 from stepsim.sweep.analysis.compare import Comparison as Comparison
+from stepsim.sweep.analysis.curves import (
+    Curve as Curve,
+    CurvePoint as CurvePoint,
+    Curves as Curves,
+    curves as curves,
+)
 from stepsim.sweep.analysis.tables import read_failures as read_failures
 from stepsim.sweep.backends import LocalBackend as LocalBackend
 from stepsim.sweep.planning.plan import Plan as Plan

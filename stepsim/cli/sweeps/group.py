@@ -32,6 +32,10 @@ class _SweepGroup(CommandGroup):
                 "sweeps.compare:compare",
                 "Compare two sweeps run by run: new failures first, then regressions.",
             ),
+            "plot": Place(
+                "sweeps.plot:plot",
+                "Show metrics of a sweep over one axis, with a curve for each value of the others.",
+            ),
             "query": Place(
                 "sweeps.query:query",
                 "Query the tables runs, failures and units of a sweep with DuckDB.",

@@ -26,11 +26,11 @@ from stepsim.sweep.planning.optional_measures import (
     measure_problems,
     optional_measures,
 )
-from stepsim.sweep.planning.points import Fit, Point, fit, is_checked_by_building
+from stepsim.sweep.planning.points import Point, is_checked_by_building
 from stepsim.sweep.planning.services import (
-    ServicePoint,
     columns_of,
     design_of,
+    fit_of,
     limit_problems,
     source_of,
 )
@@ -296,10 +296,7 @@ def make_plan(draft: Draft) -> Plan:
     # Whether a fix is for a program is known only when the program is built.
     build = spec.fix is not None or (is_checked_by_building(workload) and len(points) <= _BUILT)
     fits = {
-        where: Fit(NO_TRACE, "")
-        if isinstance(point, ServicePoint)
-        else fit(point, traces[point.index], build=build)
-        for where, point in points.items()
+        where: fit_of(point, traces[point.index], build=build) for where, point in points.items()
     }
     for where, tried in fits.items():
         if tried.misfit and (tried.example is None or spec.fix is not None):

@@ -16,13 +16,13 @@ from stepsim.errors import SweepError
 from stepsim.results import OF_LIMITS, TAKEN, field
 from stepsim.simulation import parameter_columns
 from stepsim.sweep.planning.designs import Design
-from stepsim.sweep.planning.points import Point
+from stepsim.sweep.planning.points import Fit, Point, fit
+from stepsim.sweep.planning.traces import NO_TRACE, Trace
 from stepsim.sweep.spec.services import SERVICE, service_parameters
 from stepsim.workloads import Model, ParameterError, Source, Workload, find_workload
 
 if TYPE_CHECKING:
     from stepsim.serving import Service, ServeSpec
-    from stepsim.sweep.planning.traces import Trace
     from stepsim.sweep.spec.specification import SweepSpec
 
 _OF_MACHINE: Final = ("machine", "overrides")
@@ -241,6 +241,19 @@ class ServiceDesign(Design):
             self._problems.add(f"parameters.{key}: {text}")
         else:
             super()._blame(key, text, misnamed=misnamed)
+
+
+def fit_of(point: Point, traces: Sequence[Trace], *, build: bool) -> Fit:
+    """As `fit`; a service has been made already, and reads no batch."""
+    return Fit(NO_TRACE, "") if isinstance(point, ServicePoint) else fit(point, traces, build=build)
+
+
+def machines_of(spec: SweepSpec) -> list[str]:
+    """Names of the machines that design points can have; none for services whose steps need none."""
+    usual: str | None = spec.machine
+    if spec.service is not None and "machine" not in spec.model_fields_set:
+        usual = service_parameters(spec).get("machine")
+    return [str(name) for name in spec.grid.get("machine", [usual]) if name is not None]
 
 
 def limit_problems(spec: SweepSpec, wanted: Mapping[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepsim.errors import ArgError
-from stepsim.results import BETTER, MEASURES, Direction
+from stepsim.results import BETTER, Direction
 from stepsim.sweep.analysis.constraints import Constraints, statistics_by_name
 from stepsim.sweep.analysis.objectives import (
     COST,
@@ -15,6 +15,7 @@ from stepsim.sweep.analysis.objectives import (
     priced_weights,
 )
 from stepsim.sweep.analysis.pareto import frontier
+from stepsim.sweep.planning.services import limit_problems
 from stepsim.sweep.spec.filter_types import kinds_of
 from stepsim.sweep.spec.filters import find_name
 
@@ -53,11 +54,16 @@ class Judge:
         spec = planner.spec
         self.objectives = tuple(spec.search.objectives)
         self._parsed = [parse_objective(text) for text in self.objectives]
-        kept = set(spec.metrics or (*MEASURES, *planner.optional_measures)) | {COST}
+        kept = {*planner.measures, COST}
         for at, objective in enumerate(self._parsed):
             if objective.metric not in kept:
                 raise planner.refusal(
-                    f"search.objectives[{at}]: {objective.metric} is not among metrics; add it"
+                    f"search.objectives[{at}]: {objective.metric} is not among "
+                    + (
+                        "metrics; add it"
+                        if spec.service is None or spec.metrics is not None
+                        else f"the metrics of these runs; choose one of {', '.join(planner.measures)}"
+                    )
                 )
             if objective.metric not in (*BETTER, COST):
                 raise planner.refusal(
@@ -72,6 +78,10 @@ class Judge:
         except ArgError as error:
             raise planner.refusal(f"search.constraints{error}") from None
         self._weights = weights
+        wanted = {one.metric: f"search.objectives[{at}]" for at, one in enumerate(self._parsed)}
+        constrained = dict.fromkeys(self._constraints.metrics, "search.constraints")
+        if absent := limit_problems(spec, constrained | wanted):
+            raise planner.refusal(absent[0])
         self._check_cost(planner)
         self._known: dict[int, Judgment] = {}
 

@@ -10,24 +10,32 @@ from typing import Any
 
 from stepsim.errors import SweepError
 from stepsim.machine import Machine, load_machine
-from stepsim.simulation import parameter_columns
+from stepsim.results import MEASURES
 from stepsim.sweep.analysis.labels import flat
 from stepsim.sweep.backends import Backend
 from stepsim.sweep.planning.designs import Design, resolve_points
 from stepsim.sweep.planning.optional_measures import measure_problems, optional_measures
 from stepsim.sweep.planning.plan import CODE, Needs, Plan, traces_of, unread_keys
-from stepsim.sweep.planning.points import Point, fit
+from stepsim.sweep.planning.points import Point
+from stepsim.sweep.planning.services import (
+    columns_of,
+    design_of,
+    fit_of,
+    machines_of,
+    source_of,
+)
 from stepsim.sweep.planning.traces import NO_TRACE, Trace
 from stepsim.sweep.running.dispatch import dispatch
 from stepsim.sweep.running.work import ChunkRows
 from stepsim.sweep.search.spec import TuneSpec
 from stepsim.sweep.spec.filter_types import Kinds, kinds_of
 from stepsim.sweep.spec.problems import Problems
+from stepsim.sweep.spec.services import key_problems
 from stepsim.sweep.spec.specification import Draft
 from stepsim.sweep.storage.digests import digest_of_json
 from stepsim.sweep.storage.saving import Saving
 from stepsim.sweep.storage.store import Store
-from stepsim.workloads import Source, find_workload
+from stepsim.workloads import Source
 
 _OF_ROWS = (
     "parameters", "model", "machine", "traces", "lengths", "pairs", "metrics", "counting", "units",
@@ -51,7 +59,9 @@ class SearchPlan(Plan):
     @cached_property
     def parts(self) -> dict[str, str]:
         """SHA-256 of the inputs of the rows, apart from versions and the designs."""
-        later = {name for name in ("ensemble", "batch") if getattr(self.spec, name) is not None}
+        later = {
+            name for name in ("ensemble", "batch", "service") if getattr(self.spec, name) is not None
+        }
         keys = {*_OF_ROWS, *later}
         common = self.spec.model_dump(mode="json", include=keys)
         contents = {"workload": self.source.text, CODE: self.source.digest, **common}
@@ -79,8 +89,10 @@ class TrialPlanner:
         if "grid" not in draft.wrong and "search" not in draft.wrong:
             for problem in spec.search_problems():
                 problems.add(problem)
+        for problem in key_problems(spec):
+            problems.add(problem)
         with problems.collected("workload"):
-            self.source: Source = find_workload(spec.workload)
+            self.source: Source = source_of(spec)
         listed = problems.listed()
         if listed or draft.problems:
             raise draft.refusal(listed)
@@ -102,16 +114,17 @@ class TrialPlanner:
         of every other axis.
         """
         axes = {name: values[0] for name, values in self.spec.grid.items()}
-        chosen = self.spec.grid.get("machine", [self.spec.machine])
-        return [{**_values_of(load_machine(str(one))), **axes} for one in chosen]
+        return [{**_values_of(load_machine(one)), **axes} for one in machines_of(self.spec)]
 
     def kinds(self) -> dict[str, Kinds]:
         """Names that conditions and costs may use apart from metrics, with the kinds of their
         values."""
-        spec, machine = self.spec, _values_of(load_machine(self.spec.machine))
-        found = {name: kinds_of([value]) for name, value in machine.items()}
+        spec = self.spec
+        usual = machines_of(spec.model_copy(update={"grid": {}}))
+        machine = [pair for one in usual for pair in _values_of(load_machine(one)).items()]
+        found = {name: kinds_of([value]) for name, value in machine}
         # A text may also be a number, as for a tile that may be 16 or dynamic.
-        for name, column in parameter_columns(self._workload).items():
+        for name, column in columns_of(self._workload).items():
             found[name] = _KINDS.get(str(column.type), frozenset())
         for name in dict.fromkeys([*spec.grid, *(key for point in spec.points for key in point)]):
             listed = [point[name] for point in spec.points if name in point]
@@ -128,7 +141,7 @@ class TrialPlanner:
             traces = traces_of(self.spec, self._workload, [one], problems, self._read)
             (point,) = resolve_points([one], traces, problems).values() or (None,)
             if point is not None and index in traces:
-                tried = fit(point, traces[index], build=False)
+                tried = fit_of(point, traces[index], build=False)
                 if not tried.misfit:
                     return point, traces[index]
                 problems.add_of_point(one.where, tried.misfit)
@@ -149,10 +162,15 @@ class TrialPlanner:
         )
 
     @cached_property
+    def measures(self) -> tuple[str, ...]:
+        """All measures that the runs of this search have."""
+        always = MEASURES if self.spec.service is None else ()
+        return tuple(self.spec.metrics or (*always, *self.optional_measures))
+
+    @cached_property
     def optional_measures(self) -> tuple[str, ...]:
         """Optional measures that the runs of this search have."""
-        names = self.spec.grid.get("machine", [self.spec.machine])
-        machines = [load_machine(str(one)).to_dict() for one in names]
+        machines = [load_machine(one).to_dict() for one in machines_of(self.spec)]
         return optional_measures(self.spec, machines)
 
     def _check_axes(self) -> None:
@@ -179,7 +197,7 @@ class TrialPlanner:
     def _design(self, design: Mapping[str, Any], index: int, problems: Problems) -> Design:
         spec = self.spec
         listed = next((i for i, one in enumerate(spec.points) if one == design), -1)
-        return Design(
+        return design_of(spec)(
             spec, self.source, spec.common(), design, index, listed, problems, self._machines
         )
 
@@ -262,7 +280,8 @@ class Trials:
         """Values that conditions and costs may name, apart from metrics: axes, parameters,
         machine."""
         point = self._resolved[index][0]
-        return {**_values_of(point.machine), **point.content[1], **self.designs[index]}
+        machine = dict(flat("machine", point.machine_values))
+        return {**machine, **point.content[1], **self.designs[index]}
 
     def _take(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
         kept = self._rows if name == "runs" else self._failures
