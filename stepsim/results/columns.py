@@ -66,7 +66,10 @@ _LARGER: Final = (
     "request_throughput", "output_throughput", "total_throughput", "goodput", "good_share",
     "hit_tokens",
 )  # fmt: skip
-_NEITHER: Final = ("peak_bandwidth", "tokens", "engine_steps", "served_steps")
+_NEITHER: Final = (
+    "peak_bandwidth", "tokens", "engine_steps", "served_steps", "estimate_bias",
+    "estimate_bias_low", "estimate_bias_high",
+)  # fmt: skip
 
 # Of the same workload, what is more FLOPs is padding.
 BETTER: Final[Mapping[str, Direction]] = {

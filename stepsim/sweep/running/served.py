@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepsim.machine import machine_columns
@@ -44,9 +44,8 @@ def served(
         except Exception as error:
             failures.append(_failure(own, type(error).__name__, str(error)))
             continue
-        metrics = {
-            name: value for name, value in result.metrics.items() if name in chunk.metrics
-        }
+        every = result.metrics | _estimates(result.summary.get("estimators", []))
+        metrics = {name: value for name, value in every.items() if name in chunk.metrics}
         runs.append({**own, **metrics, **_NO_PROGRAM, "status": result.status})
         if result.status != "ok":
             left = result.summary["requests"] - result.metrics["completed"]
@@ -58,6 +57,16 @@ def served(
                 )
             )  # fmt: skip
     return runs, failures
+
+
+def _estimates(reports: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The error of estimated steps by column, of the replica where it is largest."""
+    known = [one for one in reports if one["bias"] is not None]
+    if not known:
+        return {}
+    worst = max(known, key=lambda one: abs(one["bias"]))
+    ends = {"": "bias", "_low": "low", "_high": "high"}
+    return {f"estimate_bias{end}": worst[name] for end, name in ends.items()}
 
 
 def _failure(identity: Mapping[str, Any], error: str, message: str) -> dict[str, Any]:
