@@ -15,7 +15,7 @@ from stepsim.cli.sweeps.markdown import baseline_markdown
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
-    from stepsim.sweep import BaselineComparison
+    from stepsim.sweep import AgainstBaseline, BaselineComparison
 
 _SHOWN = 5
 
@@ -84,12 +84,15 @@ def show_against_baseline(
 
 
 def _show_baseline(found: BaselineComparison, columns: list[str], rows: int) -> None:
+    clear = any(row.is_clear is not None for row in found.rows)
     show_table(
-        [*columns, "runs", "ratio", "least", "worst", f"mean {found.metric}", "p50", "p95", "p99",
+        [*columns, "runs", "ratio", *(["95 % interval"] if clear else []), "least", "worst",
+         f"mean {found.metric}", "p50", "p95", "p99",
          f"baseline {found.objective.statistic}", "design", "baseline"],
         [
             [
-                *row.group.values(), row.runs, *map(_ratio, (row.ratio, row.least, row.worst)),
+                *row.group.values(), row.runs, _ratio(row.ratio), *([_interval(row)] if clear else []),
+                *map(_ratio, (row.least, row.worst)),
                 *map(number, row.after), number(found.judged(row)[0]), row.label, row.baseline,
             ]
             for row in found.rows[:rows]
@@ -98,6 +101,13 @@ def _show_baseline(found: BaselineComparison, columns: list[str], rows: int) -> 
     )  # fmt: skip
     if len(found.rows) > rows:
         note(f"{len(found.rows) - rows:,} more; --rows N shows N rows, --json shows all")
+
+
+def _interval(row: AgainstBaseline) -> str:
+    """The interval, and whether the difference may be chance."""
+    if row.low is None or row.high is None:
+        return ""
+    return f"{row.low:.4f} to {row.high:.4f}{'' if row.is_clear else ', may be chance'}"
 
 
 def _ratio(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from stepsim.results import BETTER, MEASURES, geometric_mean
 from stepsim.sweep.analysis.frame import Failed, Frame, read_failed, read_frame
 from stepsim.sweep.analysis.measured import count_missing
 from stepsim.sweep.analysis.objectives import Objective, parse_objective
-from stepsim.sweep.analysis.statistics import Statistics, statistics
+from stepsim.sweep.analysis.statistics import Statistics, interval, statistics
 from stepsim.sweep.spec.filter_types import Kind
 from stepsim.sweep.spec.filters import find_name, parse_condition
 from stepsim.typed import typed
@@ -30,6 +31,8 @@ class AgainstBaseline:
     before, after : statistics of the metric over the runs of the baseline and of the design.
     ratio : design / baseline: for a mean the geometric mean of the ratios trace by trace, for a
         percentile the ratio of the percentiles; None where a value is 0.
+    low, high : 95 % confidence interval of the geometric mean over replicates, which are paired;
+        None with fewer than two, and for a percentile.
     worst, least : the worst and the best of the ratios trace by trace: the largest and the
         smallest unless larger values are better.
     """
@@ -43,6 +46,15 @@ class AgainstBaseline:
     ratio: float | None
     worst: float | None
     least: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def is_clear(self) -> bool | None:
+        """Whether the interval does not hold 1; None without an interval."""
+        if self.low is None or self.high is None:
+            return None
+        return self.low > 1 or self.high < 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +245,10 @@ def _rows(
         ratios = [y / x for x, y in zip(a, b, strict=True) if x > 0 and y > 0]
         whole = len(ratios) == len(traces)
         before, after = statistics(a), statistics(b)
+        low, high = None, None
+        if whole and judged.statistic == "mean":
+            logs = [math.log(one) for one in ratios]
+            low, high = interval(logs, [first.runs[base][key]["replicate"] for key in traces])
         found.append(
             AgainstBaseline(
                 dict(zip(by, group, strict=True)),
@@ -244,6 +260,8 @@ def _rows(
                 _ratio(judged, before, after, ratios) if whole else None,
                 worst(ratios) if whole else None,
                 least(ratios) if whole else None,
+                None if low is None else math.exp(low),
+                None if high is None else math.exp(high),
             )
         )
     return found

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import ArgError, SweepError
-from stepsim.results import BETTER, EVERY_MEASURE
+from stepsim.results import BETTER, EVERY_MEASURE, SERVING
 from stepsim.sweep.analysis.common_traces import (
     CONTENT_COLUMNS,
     TraceCosts,
@@ -24,7 +24,7 @@ from stepsim.sweep.analysis.frame import Frame, read_frame
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
 from stepsim.sweep.analysis.measured import count_missing, read_measured, titled
 from stepsim.sweep.analysis.objectives import COST, Objective, parse_objective
-from stepsim.sweep.analysis.pareto import frontier
+from stepsim.sweep.analysis.pareto import LEAST, frontier
 from stepsim.sweep.analysis.statistics import Statistics, statistics
 from stepsim.sweep.spec.problems import listing
 from stepsim.sweep.storage.manifest import read_manifest
@@ -228,7 +228,8 @@ def design_costs(
         found[point] = tuple(statistics(metric[at]) for metric in own.metrics)
         judged[point] = [s.of(o.statistic) for s, o in zip(found[point], objectives, strict=True)]
         for text, objective, value in zip(wanted, objectives, judged[point], strict=True):
-            if value <= 0:
+            # A service may well finish no request within its limits, or preempt none.
+            if value < 0 or (value == 0 and objective.metric not in SERVING):
                 mean = objective.statistic == "mean" and text not in design_values
                 name = f"mean {text}" if mean else text
                 raise SweepError(
@@ -238,7 +239,8 @@ def design_costs(
     signs = [-1 if BETTER.get(metric) == "larger" else 1 for metric in metrics]
     # Costs are compared by ratios, so metrics that should be large are inverted.
     inverted = [
-        [value**sign for value, sign in zip(judged[point], signs, strict=True)] for point in kept
+        [max(value, LEAST) ** sign for value, sign in zip(judged[point], signs, strict=True)]
+        for point in kept
     ]
     best = {kept[i] for i in frontier(inverted)}
     return DesignCosts(

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from stepsim.deferred import deferred
 from stepsim.errors import ArgError, SweepError
 from stepsim.results import COLUMNS, EVERY_MEASURE
-from stepsim.sweep.analysis.frame import Frame, TraceKey, read_frame
-from stepsim.sweep.analysis.labels import TRACE_COLUMNS
+from stepsim.sweep.analysis.frame import Frame, read_frame
 from stepsim.sweep.analysis.objectives import parse_objective
+from stepsim.sweep.analysis.statistics import interval
 from stepsim.sweep.spec.filters import find_name
 from stepsim.sweep.storage.manifest import read_manifest
 from stepsim.typed import typed
-
-special: Any = deferred("scipy.special")
-
-_SHARE = 0.95
-_REPLICATE = TRACE_COLUMNS.index("replicate")
-
-
-class Interval(NamedTuple):
-    """A mean with its 95 % confidence interval; None where there is one replicate alone."""
-
-    mean: float
-    low: float | None
-    high: float | None
-
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
@@ -153,13 +135,12 @@ def curves(
                 if not known_rows:
                     continue
                 whole = frame.values(points[place], objective, {*known_rows}, None)
-                spread = Interval(whole.mean, None, None)
+                low, high = (None, None)
                 if objective.statistic == "mean":
-                    spread = over_replicates(
-                        {k: float(row[objective.metric]) for k, row in known_rows.items()}
-                    )
+                    values = [float(row[objective.metric]) for row in known_rows.values()]
+                    low, high = interval(values, [row["replicate"] for row in known_rows.values()])
                 value = whole.of(objective.statistic)
-                made.append(CurvePoint(place, value, spread.low, spread.high, len(known_rows)))
+                made.append(CurvePoint(place, value, low, high, len(known_rows)))
             lines.append(Curve(shared[key], tuple(made)))
         if not any(line.points for line in lines):
             # Says why no run has it.
@@ -167,26 +148,6 @@ def curves(
             frame.value(first, next(iter(rows)), objective.metric, None)
         found[text] = tuple(line for line in lines if line.points)
     return Curves(axis, _unit(folder, axis), tuple(names), found, left_out)
-
-
-def over_replicates(values: Mapping[TraceKey, float]) -> Interval:
-    """The mean of values by trace, with its confidence interval over replicates.
-
-    Replicates are independent, and their means are taken as normally distributed: the interval is
-    that of Student's t distribution.
-    """
-    groups: dict[Any, list[float]] = {}
-    for key, value in values.items():
-        groups.setdefault(key[_REPLICATE], []).append(value)
-    mean = math.fsum(values.values()) / len(values)
-    if len(groups) < 2:
-        return Interval(mean, None, None)
-    means = np.array([math.fsum(own) / len(own) for own in groups.values()])
-    count = len(means)
-    quantile = float(special.stdtrit(count - 1, (1 + _SHARE) / 2))
-    half = quantile * float(means.std(ddof=1)) / math.sqrt(count)
-    middle = float(means.mean())
-    return Interval(mean, middle - half, middle + half)
 
 
 def _several(frame: Frame, one: int, other: int, axis: str) -> SweepError:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from stepsim.errors import ArgError
 from stepsim.typed import typed
 
 Costs = Sequence[float]
+
+LEAST: Final = 1e-12
+"""Value that replaces one of 0, since costs are compared by their ratios."""
 
 
 @typed

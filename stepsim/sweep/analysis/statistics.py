@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Final, Literal, NamedTuple, get_args
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.shown import shown
 from stepsim.typed import typed
+
+special: Any = deferred("scipy.special")
+
+_SHARE: Final = 0.95
 
 Statistic = Literal["mean", "p50", "p95", "p99"]
 
@@ -41,6 +46,31 @@ class Statistics(NamedTuple):
             )
         found: float = getattr(self, statistic)
         return found
+
+
+def interval(
+    values: Sequence[float], replicates: Sequence[object]
+) -> tuple[float, float] | tuple[None, None]:
+    """Ends of the 95 % confidence interval of a mean over replicates; None with fewer than two.
+
+    Replicates are independent of each other, and their means are taken as normally distributed: the
+    interval is that of Student's t distribution.
+
+    Parameters
+    ----------
+    values : of runs.
+    replicates : the replicate of each run.
+    """
+    groups: dict[object, list[float]] = {}
+    for value, replicate in zip(values, replicates, strict=True):
+        groups.setdefault(replicate, []).append(value)
+    count = len(groups)
+    if count < 2:
+        return None, None
+    means = np.array([math.fsum(own) / len(own) for own in groups.values()])
+    quantile = float(special.stdtrit(count - 1, (1 + _SHARE) / 2))
+    half = quantile * float(means.std(ddof=1)) / math.sqrt(count)
+    return float(means.mean()) - half, float(means.mean()) + half
 
 
 def statistics(values: Iterable[float] | npt.NDArray[np.generic]) -> Statistics:

@@ -14,17 +14,13 @@ from stepsim.sweep.analysis.objectives import (
     parse_objective,
     priced_weights,
 )
-from stepsim.sweep.analysis.pareto import frontier
+from stepsim.sweep.analysis.pareto import LEAST, frontier
 from stepsim.sweep.planning.services import limit_problems
 from stepsim.sweep.spec.filter_types import kinds_of
 from stepsim.sweep.spec.filters import find_name
 
 if TYPE_CHECKING:
     from stepsim.sweep.search.trials import TrialPlanner, Trials
-
-_LEAST = 1e-12
-"""Value that replaces a cost of 0, since costs are compared by their ratios."""
-
 
 _VIOLATES = "violates "
 
@@ -168,7 +164,7 @@ class Judge:
 
 def _cost(value: float, better: Direction) -> float:
     """The value as a cost: smaller is better, and it is above 0."""
-    return max(_LEAST, value if better == "smaller" else 1 / max(_LEAST, value))
+    return max(LEAST, value if better == "smaller" else 1 / max(LEAST, value))
 
 
 def is_violation(reason: str) -> bool:
