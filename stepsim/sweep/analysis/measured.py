@@ -12,10 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import SweepError
-from stepsim.results import COUNTED, ENERGY, EVERY_MEASURE, MEASURES, SPREAD
+from stepsim.results import COUNTED, ENERGY, EVERY_MEASURE, MEASURES, OF_LIMITS, SERVING, SPREAD
 from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.analysis.tables import read_designs, read_failures, read_runs
 from stepsim.sweep.storage.manifest import read_manifest
+
+
+_CAUSES = {
+    ENERGY: "the machine has a table of energies",
+    SPREAD: "the sweep has the key ensemble",
+    SERVING: "they are services",
+}
+"""Measures that not all sweeps have, and what makes a sweep have them."""
+
+_OF_SOME = {name for names in _CAUSES for name in names}
 
 
 def titled(metric: str, countings: Sequence[str]) -> str:
@@ -49,11 +59,17 @@ def read_succeeded(
     SweepError
         There is no such sweep, or a metric is unknown or not a number.
     """
-    known = read_manifest(folder).parameters
-    if lost := [name for name in metrics if name in (*ENERGY, *SPREAD) and name not in known]:
-        cause = "the machine has a table of energies" if set(lost) & {*ENERGY} else (
-            "the sweep has the key ensemble"
-        )  # fmt: skip
+    manifest = read_manifest(folder)
+    known, is_service = manifest.parameters, manifest.spec.get("service") is not None
+    if is_service and (lost := [name for name in metrics if name in MEASURES]):
+        raise SweepError(
+            f"{folder}: services have no {', '.join(lost)}; choose other metrics, such as "
+            "tpot_p99_ms or goodput"
+        )
+    if lost := [name for name in metrics if name in _OF_SOME and name not in known]:
+        cause = next(why for names, why in _CAUSES.items() if {*names} & {*lost})
+        if is_service:
+            cause = "they are among the metrics of the sweep"
         raise SweepError(f"{folder}: the runs have no {', '.join(lost)}; they have it if {cause}")
     wanted = dict.fromkeys(["run", "status", *POINT_COLUMNS, *columns, *metrics])
     every = read_runs(folder, [*wanted], ok_only=False)
@@ -103,6 +119,14 @@ _UNKNOWN = {
     "compute_utilization": _UNKNOWN_SIZES,
     "padded_flops": "the workload states them with Built.padded_flops",
     "bandwidth_utilization": _NO_PEAK,
+    **dict.fromkeys(OF_LIMITS, "services have it if they state limits as slo"),
+    **dict.fromkeys(
+        ("served_cycles", "served_offchip_bytes"), "services have it whose steps are simulated"
+    ),
+    **dict.fromkeys(
+        ("estimate_bias", "estimate_bias_low", "estimate_bias_high"),
+        "services have it whose steps are estimated and audited",
+    ),
 }
 """Why runs that kept a metric do not have it, and what would help."""
 

@@ -44,13 +44,13 @@ def measure_problems(spec: SweepSpec, measures: Iterable[str]) -> list[str]:
     if spec.service is not None:
         if absent:
             problems.append(
-                f"metrics: {', '.join(absent)} is of programs, and services have "
-                f"{', '.join(SERVING)}; choose among these"
+                f"metrics: services have no {', '.join(absent)}; choose among {', '.join(SERVING)}"
             )
         return problems
     if lost := [name for name in absent if name in SERVING]:
         problems.append(
-            f"metrics: {', '.join(lost)} is of services; give the key service in place of workload"
+            f"metrics: only services have {', '.join(lost)}; give the key service in place of workload, "
+            "or leave them out"
         )
     if lost := [name for name in absent if name in ENERGY]:
         problems.append(

@@ -18,15 +18,15 @@ SERVICE: Final = "service"
 _OVERRIDES: Final = "overrides"
 
 _OF_PROGRAMS: Final = {
-    "fix": "changes programs",
-    "counting": "is of programs",
-    "ensemble": "disturbs programs",
-    "units": "is of programs",
-    "limits": "stops programs; give the parameter max_steps",
-    "batch": "is of programs",
-    "traces": "feeds programs; give the parameter trace",
-    "lengths": "feeds programs; give the parameter trace",
-    "pairs": "feeds programs",
+    "fix": "it changes a program",
+    "counting": "it says how the bytes of a program are counted",
+    "ensemble": "it disturbs runs of a program",
+    "units": "it keeps what the operators of a program did",
+    "limits": "it stops runs of a program, and a service has the parameter max_steps",
+    "batch": "it is the batch of a program",
+    "traces": "it feeds a program, and a service has the parameter trace",
+    "lengths": "it feeds a program, and a service has the parameter trace",
+    "pairs": "it feeds a program, and a service has the parameter trace",
 }
 """Keys that have no effect on services, and why."""
 
@@ -79,7 +79,7 @@ def key_problems(spec: SweepSpec) -> list[str]:
         return []
     given = spec.model_fields_set
     problems = [
-        f"{key}: has no effect on a service, as it {why}; remove the key"
+        f"{key}: has no effect on a service: {why}; remove the key"
         for key, why in _OF_PROGRAMS.items()
         if key in given and getattr(spec, key) is not None
     ]

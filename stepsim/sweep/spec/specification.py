@@ -417,6 +417,7 @@ def _validated(
         also = _described(error, _also_as(meant, lines), kind)
         problems += tuple(filter(of_meant.match, also)) if meant else ()
         needed = {name for name, own in kind.model_fields.items() if own.is_required()}
+        needed.add("service")  # which is in place of a workload
         spec = None if wrong & needed else kind.model_validate(rest)
         return Draft(spec, where, lines, problems, wrong)
 
