@@ -329,6 +329,16 @@ def costs() -> Any:
 
 
 @kept
+def curves() -> Any:
+    return st.sweep.curves(folder(), "tile", ["cycles"])
+
+
+def panel() -> Any:
+    one = st.report.DrawnCurve("tile=2", [1.0], [2.0], [None], [None])
+    return st.report.CurvePanel("mean cycles", [one])
+
+
+@kept
 def baseline() -> Any:
     return st.sweep.compare_baseline(folder(), baseline={"tile": "2"})
 
@@ -460,6 +470,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "traces.Window": lambda: st.traces.window_at(np.array([1, 2, 3]), 2, 1),
     "sweep.DesignCosts": costs,
     "sweep.BaselineComparison": baseline,
+    "sweep.Curves": curves,
     "design.TracedSizes": traced,
     "design.CompiledModel": lambda: st.design.CompiledModel.of(model="gpt2-medium", **SIZES),
     "workloads.Moe": lambda: case().resolved.workload,

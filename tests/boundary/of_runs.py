@@ -60,6 +60,7 @@ HARDWARE: dict[str, Callable[[], Given]] = {
 
 SWEEPS: dict[str, Callable[[], Given]] = {
     "BaselineComparison.judged": lambda: {"row": some.baseline().rows[0]},
+    "Curves.title": lambda: {"metric": "cycles"},
     "DesignCosts.title": lambda: {"metric": "cycles"},
     "LocalBackend": lambda: {"jobs": 1},
     "Statistics.of": lambda: {"statistic": "mean"},
@@ -68,6 +69,7 @@ SWEEPS: dict[str, Callable[[], Given]] = {
     "best": lambda: {"folder": some.folder()},
     "compare": lambda: {"before": some.folder(), "after": some.folder()},
     "compare_baseline": lambda: {"before": some.folder(), "after": some.folder()},
+    "curves": lambda: {"folder": some.folder(), "x": "tile", "y": ["cycles"]},
     "design_costs": lambda: {"folder": some.folder(), "x": "onchip_bytes", "y": "cycles"},
     "dominates": lambda: {"p": (1.0, 2.0), "q": (2.0, 2.0)},
     "estimate_seconds": lambda: {"plan": some.sweep_plan()},
@@ -202,6 +204,7 @@ OTHERS: dict[str, Callable[[], Given]] = {
     "functional.FunctionalResult.stream": lambda: {"stream": some.stream()},
     "functional.TileValue.of": lambda: {"data": np.ones((2, 2))},
     "graph.Wiring.fifo_of": lambda: {"stream": some.stream()},
+    "report.draw_curves": lambda: {"shown": [some.panel()], "x": "rate", "path": _picture()},
     "report.draw_designs": lambda: {
         "points": some.costs().points, "x": "onchip_bytes", "y": "cycles", "path": _picture(),
     },

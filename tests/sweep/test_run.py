@@ -15,6 +15,7 @@ import pytest
 
 from stepsim.errors import SweepError
 from stepsim.machine import Machine
+from stepsim.results import SERVING
 from stepsim.simulation.cases.case import make_case
 from stepsim.simulation.cases.columns import parameter_columns
 from stepsim.sweep import (
@@ -27,6 +28,8 @@ from stepsim.sweep import (
     run_sweep,
     runs_schema,
 )
+from stepsim.sweep.planning.optional_measures import measure_columns
+from stepsim.sweep.planning.services import ServiceWorkload, columns_of
 from stepsim.trace_io import synthetic_routing
 from stepsim.workloads import Data
 from stepsim.workloads.loading import BUILT_IN, find_workload
@@ -240,6 +243,8 @@ def test_an_error_in_one_run_leaves_the_others(
 
 def test_schemas_are_stable() -> None:
     schemas = {f"runs of {name}": schema_of(name) for name in BUILT_IN}
+    service = columns_of(ServiceWorkload) | measure_columns(SERVING)
+    schemas |= {"services": runs_schema(service)}
     schemas |= {"failures": FAILURES_SCHEMA, "units": UNIT_ROWS_SCHEMA}
     text = "\n\n".join(
         "\n".join([title, *(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in one)])
