@@ -63,7 +63,8 @@ def test_a_run_is_the_service_of_its_parameters(swept: Path) -> None:
 def test_a_file_of_a_service_is_relative_to_the_specification(swept: Path, tmp_path: Path) -> None:
     (tmp_path / "chat.yaml").write_text(yaml.safe_dump(CHAT, sort_keys=False), encoding="utf-8")
     spec = tmp_path / "sweep.yaml"
-    spec.write_text(yaml.safe_dump({**SPEC, "service": "chat.yaml"}), encoding="utf-8")
+    named = {**SPEC, "service": "chat.yaml"}
+    spec.write_text(yaml.safe_dump(named, sort_keys=False), encoding="utf-8")
     run_sweep(spec, tmp_path / "out")
     assert read_runs(tmp_path / "out", ["run", "goodput"]) == read_runs(swept, ["run", "goodput"])
 
@@ -254,7 +255,7 @@ def test_measures_of_services_need_services() -> None:
             {"objectives": ["ttft_p99_ms"], "constraints": ["good_share > 0.5"]},
             "search.constraints: good_share needs limits",
         ),
-        ({}, {"objectives": ["cycles"]}, "cycles is not among the metrics of these runs"),
+        ({}, {"objectives": ["cycles"]}, "cycles is not among those of services"),
         ({}, {"objectives": ["served_steps"]}, "unknown which values of served_steps are better"),
     ],
 )

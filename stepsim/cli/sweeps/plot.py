@@ -61,7 +61,10 @@ def plot(
                 [
                     stepsim.report.DrawnCurve(
                         one.label,
-                        *([getattr(p, name) for p in one.points] for name in ("x", "y", "low", "high")),
+                        [point.x for point in one.points],
+                        [point.y for point in one.points],
+                        [point.low for point in one.points],
+                        [point.high for point in one.points],
                     )
                     for one in lines
                 ],

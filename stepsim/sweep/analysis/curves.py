@@ -16,6 +16,7 @@ from stepsim.sweep.spec.filters import find_name
 from stepsim.sweep.storage.manifest import read_manifest
 from stepsim.typed import typed
 
+
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
     """A design on a curve.
@@ -130,7 +131,9 @@ def curves(
             made = []
             for place in sorted(points):
                 rows = frame.runs[points[place]]
-                known_rows = {k: row for k, row in rows.items() if row.get(objective.metric) is not None}
+                known_rows = {
+                    k: row for k, row in rows.items() if row.get(objective.metric) is not None
+                }
                 left_out += len(rows) - len(known_rows)
                 if not known_rows:
                     continue
@@ -155,15 +158,13 @@ def _several(frame: Frame, one: int, other: int, axis: str) -> SweepError:
     names: Iterable[str] = dict.fromkeys([*frame.axes, *frame.varying])
     differing = [name for name in names if repr(first.get(name)) != repr(second.get(name))]
     return SweepError(
-        f"{frame.folder}: '{frame.labels[one]}' and '{frame.labels[other]}' have the same {axis} on "
-        f"one curve; they differ in {', '.join(differing[:3]) or 'their runs'}, which --by or "
+        f"{frame.folder}: '{frame.labels[one]}' and '{frame.labels[other]}' have the same {axis} "
+        f"on one curve; they differ in {', '.join(differing[:3]) or 'their runs'}, which --by or "
         "--where can tell apart"
     )
 
 
 def _unit(folder: str | Path, name: str) -> str:
     """The unit of a parameter or a column; empty if there is none."""
-    column = read_manifest(folder).parameters.get(name) or (
-        COLUMNS[name] if name in COLUMNS else None
-    )
+    column = read_manifest(folder).parameters.get(name, COLUMNS.get(name))
     return "" if column is None else str(column.metadata.get(b"unit", b"").decode())

@@ -17,7 +17,6 @@ from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.analysis.tables import read_designs, read_failures, read_runs
 from stepsim.sweep.storage.manifest import read_manifest
 
-
 _CAUSES = {
     ENERGY: "the machine has a table of energies",
     SPREAD: "the sweep has the key ensemble",

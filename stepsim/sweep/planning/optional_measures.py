@@ -49,8 +49,8 @@ def measure_problems(spec: SweepSpec, measures: Iterable[str]) -> list[str]:
         return problems
     if lost := [name for name in absent if name in SERVING]:
         problems.append(
-            f"metrics: only services have {', '.join(lost)}; give the key service in place of workload, "
-            "or leave them out"
+            f"metrics: only services have {', '.join(lost)}; give the key service in place of "
+            "workload, or leave them out"
         )
     if lost := [name for name in absent if name in ENERGY]:
         problems.append(

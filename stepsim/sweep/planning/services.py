@@ -22,7 +22,7 @@ from stepsim.sweep.spec.services import SERVICE, service_parameters
 from stepsim.workloads import Model, ParameterError, Source, Workload, find_workload
 
 if TYPE_CHECKING:
-    from stepsim.serving import Service, ServeSpec
+    from stepsim.serving import ServeSpec, Service
     from stepsim.sweep.spec.specification import SweepSpec
 
 _OF_MACHINE: Final = ("machine", "overrides")
@@ -249,7 +249,7 @@ def fit_of(point: Point, traces: Sequence[Trace], *, build: bool) -> Fit:
 
 
 def machines_of(spec: SweepSpec) -> list[str]:
-    """Names of the machines that design points can have; none for services whose steps need none."""
+    """Names of the machines that design points can have; none if steps of services need none."""
     usual: str | None = spec.machine
     if spec.service is not None and "machine" not in spec.model_fields_set:
         usual = service_parameters(spec).get("machine")

@@ -53,13 +53,11 @@ class Judge:
         kept = {*planner.measures, COST}
         for at, objective in enumerate(self._parsed):
             if objective.metric not in kept:
+                advice = "metrics; add it"
+                if spec.service is not None and spec.metrics is None:
+                    advice = f"those of services; choose one of {', '.join(planner.measures)}"
                 raise planner.refusal(
-                    f"search.objectives[{at}]: {objective.metric} is not among "
-                    + (
-                        "metrics; add it"
-                        if spec.service is None or spec.metrics is not None
-                        else f"the metrics of these runs; choose one of {', '.join(planner.measures)}"
-                    )
+                    f"search.objectives[{at}]: {objective.metric} is not among {advice}"
                 )
             if objective.metric not in (*BETTER, COST):
                 raise planner.refusal(
