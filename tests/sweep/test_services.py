@@ -163,7 +163,7 @@ def test_curves_are_drawn_by_one_command(swept: Path, tmp_path: Path, cli: Cli) 
 
 
 def test_a_goodput_of_zero_is_a_result(tmp_path: Path) -> None:
-    spec = {"service": {**CHAT, "slo": "ttft=1ns"}, "grid": {"rate": [4, 40]}}
+    spec = {"service": {**CHAT, "slo": "ttft=0.001ms"}, "grid": {"rate": [4, 40]}}
     run_sweep(spec, tmp_path)
     costs = design_costs(tmp_path, "tpot_p99_ms", "goodput")
     assert [one.y for one in costs] == [0, 0]

@@ -91,7 +91,7 @@ def _show_baseline(found: BaselineComparison, columns: list[str], rows: int) -> 
          f"baseline {found.objective.statistic}", "design", "baseline"],
         [
             [
-                *row.group.values(), row.runs, _ratio(row.ratio), 
+                *row.group.values(), row.runs, _ratio(row.ratio),
                 *([_interval(row)] if clear else []),
                 *map(_ratio, (row.least, row.worst)),
                 *map(number, row.after), number(found.judged(row)[0]), row.label, row.baseline,
