@@ -95,7 +95,8 @@ def _draw(shown: Sequence[CurvePanel], x: str, title: str) -> Figure:
         axes.set_visible(False)
     handles: dict[str, Any] = {}
     for axes in every[: len(shown)]:
-        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        artists, names = axes.get_legend_handles_labels()
+        handles |= dict(zip(names, artists, strict=True))
     columns = min(4, len(handles))
     entries = [handles[label] for label in labels]
     figure.legend(handles=entries, loc="outside lower center", ncols=columns)

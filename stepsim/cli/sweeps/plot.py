@@ -76,7 +76,7 @@ def plot(
     if json:
         print_json(asdict(found))
         return
-    rows = {}
+    rows: dict[tuple[str, ...], dict[str, stepsim.sweep.CurvePoint]] = {}
     for metric, lines in found.metrics.items():
         for one in lines:
             for point in one.points:

@@ -245,7 +245,8 @@ def _rows(
         ratios = [y / x for x, y in zip(a, b, strict=True) if x > 0 and y > 0]
         whole = len(ratios) == len(traces)
         before, after = statistics(a), statistics(b)
-        low, high = None, None
+        low: float | None = None
+        high: float | None = None
         if whole and judged.statistic == "mean":
             logs = [math.log(one) for one in ratios]
             low, high = interval(logs, [first.runs[base][key]["replicate"] for key in traces])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -48,9 +48,11 @@ class Statistics(NamedTuple):
         return found
 
 
-def interval(
-    values: Sequence[float], replicates: Sequence[object]
-) -> tuple[float, float] | tuple[None, None]:
+Ends: TypeAlias = tuple[float, float] | tuple[None, None]
+"""Ends of an interval, if there is one."""
+
+
+def interval(values: Sequence[float], replicates: Sequence[object]) -> Ends:
     """Ends of the 95 % confidence interval of a mean over replicates; None with fewer than two.
 
     Replicates are independent of each other, and their means are taken as normally distributed: the

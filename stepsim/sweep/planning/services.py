@@ -279,11 +279,12 @@ def _service(spec: ServeSpec, machine: Any) -> Service:
 
 def _values(spec: ServeSpec) -> dict[str, Any]:
     """All parameters but those of the machine, by name."""
-    found = {name: None for name in spec.to_dict() if name not in _OF_MACHINE}
+    found: dict[str, Any] = {}
     parts = (spec.choices, spec.scheduling)
-    for name in found:
-        part = next((one for one in parts if hasattr(one, name)), None)
-        found[name] = spec.mapping[name] if part is None else getattr(part, name)
+    for name in spec.to_dict():
+        if name not in _OF_MACHINE:
+            part = next((one for one in parts if hasattr(one, name)), None)
+            found[name] = spec.mapping[name] if part is None else getattr(part, name)
     return found
 
 
