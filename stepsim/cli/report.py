@@ -87,7 +87,8 @@ def _run_document(tables: RunTables) -> dict[str, Any]:
 def _sweep_tables(folder: Path) -> stepsim.report.SweepTables:
     manifest = stepsim.sweep.read_manifest(folder)
     columns = [*stepsim.sweep.TRACE_COLUMNS, *stepsim.sweep.CONTENT_COLUMNS, "model", "counting"]
-    runs, labels = stepsim.sweep.read_succeeded(folder, stepsim.results.MEASURES, columns)
+    metrics = stepsim.sweep.usual_measures(folder)
+    runs, labels = stepsim.sweep.read_succeeded(folder, metrics, columns)
     points = runs["point"].to_numpy()
     numbers = stepsim.sweep.trace_numbers(runs)
     constraints = stepsim.sweep.search_constraints(folder)
@@ -95,7 +96,7 @@ def _sweep_tables(folder: Path) -> stepsim.report.SweepTables:
         name=str(manifest.spec.get("name") or folder.name),
         runs=runs,
         traces=stepsim.sweep.TRACE_COLUMNS,
-        metrics=stepsim.results.MEASURES,
+        metrics=metrics,
         labels=labels,
         designs=dict(enumerate(manifest.designs.values())),
         trace_of=numbers,

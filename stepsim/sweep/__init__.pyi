@@ -70,6 +70,7 @@ from stepsim.sweep.analysis.labels import TRACE_COLUMNS as TRACE_COLUMNS
 from stepsim.sweep.analysis.measured import (
     count_missing as count_missing,
     read_succeeded as read_succeeded,
+    usual_measures as usual_measures,
 )
 from stepsim.sweep.analysis.objectives import (
     COST as COST,

@@ -162,6 +162,16 @@ def test_curves_are_drawn_by_one_command(swept: Path, tmp_path: Path, cli: Cli) 
     assert "±" in first
 
 
+def test_the_page_of_a_sweep_has_the_metrics_of_services(
+    swept: Path, tmp_path: Path, cli: Cli
+) -> None:
+    page = tmp_path / "page.html"
+    assert cli("report", swept, "--out", page).code == 0
+    text = page.read_text("utf-8")
+    assert '"ttft_p99_ms"' in text
+    assert '"onchip_bytes":' not in text
+
+
 def test_a_goodput_of_zero_is_a_result(tmp_path: Path) -> None:
     spec = {"service": {**CHAT, "slo": "ttft=0.001ms"}, "grid": {"rate": [4, 40]}}
     run_sweep(spec, tmp_path)

@@ -32,6 +32,20 @@ def titled(metric: str, countings: Sequence[str]) -> str:
     return f"{metric} ({', '.join(countings)})" if metric in COUNTED and countings else metric
 
 
+def usual_measures(folder: str | Path) -> tuple[str, ...]:
+    """The measures that runs of every sweep have; those of its services if it has any.
+
+    Raises
+    ------
+    SweepError
+        The folder holds no sweep.
+    """
+    manifest = read_manifest(folder)
+    if manifest.spec.get("service") is None:
+        return MEASURES
+    return tuple(name for name in SERVING if name in manifest.parameters)
+
+
 def read_measured(
     folder: str | Path, metrics: Sequence[str], columns: Sequence[str]
 ) -> tuple[pa.Table, dict[int, str]]:
