@@ -74,7 +74,7 @@ _COMMANDS: Final = {
         ),
         "report": Place(
             "report:report",
-            "Write one self-contained HTML page that shows a run, a sweep or a plan.",
+            "Write one self-contained HTML page that shows a run, a sweep, a plan or services.",
         ),
     },
     "Inputs": {

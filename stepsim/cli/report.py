@@ -1,7 +1,8 @@
-"""``stepsim report``: the HTML page of a run or a sweep."""
+"""``stepsim report``: the HTML page of a run, a sweep or services."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,10 +11,13 @@ import typer
 
 import stepsim.report
 import stepsim.results
+import stepsim.serving
 import stepsim.sweep
 import stepsim.workloads
 from stepsim.cli.console import note, show
 from stepsim.cli.options import check_output
+from stepsim.cli.serving.pictures import PictureOptions
+from stepsim.cli.signature import takes
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 
@@ -25,23 +29,42 @@ else:
     workload = deferred("stepsim.cli.runs.workload")
 
 
+@takes(PictureOptions)
 def report(
-    source: Annotated[
-        Path,
+    pictures: PictureOptions,
+    sources: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="RUN.parquet|SWEEP_DIR|PLAN_DIR",
-            help="The --out of `run`, `sweep run` or `sweep tune`, or a plan, which is run first.",
+            metavar="RUN.parquet|SWEEP_DIR|PLAN_DIR|SERVICE_DIR",
+            help="The --out of `run`, `sweep run`, `sweep tune` or `serve`, or a plan, which is "
+            "run first. Of services, several are shown side by side.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE.html", help="HTML file to write.")] = Path(
         "report.html"
     ),
 ) -> None:
-    """Write one self-contained HTML page that shows a run, a sweep or a plan."""
+    """Write one self-contained HTML page that shows a run, a sweep, a plan or services."""
     check_output(out, ".html")
     stepsim.report.require_plotly()
-    if stepsim.workloads.plan_file(str(source)) is not None:
-        document: dict[str, Any] = _plan_document(source)
+    source, *others = sources
+    services = [stepsim.serving.is_service(one) for one in sources]
+    if others and not all(services):
+        raise ArgError(
+            f"{sources[services.index(False)]}: is no folder of a service; of runs, sweeps and "
+            "plans a page shows one, so name that alone"
+        )
+    if pictures.given and not services[0]:
+        raise ArgError(f"{pictures.given[0]}: draws services, and {source} is none; leave it out")
+    if pictures.perfetto is not None and others:
+        raise ArgError("--perfetto: shows one service; name one folder")
+    pictures.check()
+    if services[0]:
+        results = _services_of(sources)
+        document: dict[str, Any] = stepsim.report.service_document(results)
+        pictures.write(results)
+    elif stepsim.workloads.plan_file(str(source)) is not None:
+        document = _plan_document(source)
     elif source.is_dir():
         document = stepsim.report.sweep_document(_sweep_tables(source))
         if document["missing"]:
@@ -50,6 +73,22 @@ def report(
         document = _run_document(stepsim.report.read_run(source))
     size = stepsim.report.write_page(out, document)
     show(f"wrote {out}, {size / 1e6:.1f} MB")
+
+
+def _services_of(folders: Sequence[Path]) -> dict[str, stepsim.serving.ServeResult]:
+    """The services of folders by their names, or by their paths where names are alike.
+
+    Raises
+    ------
+    ArgError : a folder is given twice.
+    """
+    names = [folder.resolve().name for folder in folders]
+    if len(set(names)) < len(names):
+        names = [str(folder) for folder in folders]
+    if len(set(names)) < len(names):
+        raise ArgError(f"{folders[0]}: a service is given twice; name each once")
+    read = stepsim.serving.ServeResult.read
+    return {name: read(folder) for name, folder in zip(names, folders, strict=True)}
 
 
 def _plan_document(source: Path) -> dict[str, Any]:

@@ -11,6 +11,12 @@ from stepsim.report.designs import (
 from stepsim.report.html import SweepTables as SweepTables, write_page as write_page
 from stepsim.report.html.reading import RunTables as RunTables, read_run as read_run
 from stepsim.report.perfetto import TimelineFile as TimelineFile, write_perfetto as write_perfetto
+from stepsim.report.serving.document import service_document as service_document
+from stepsim.report.serving.picture import draw_services as draw_services
+from stepsim.report.serving.timeline import (
+    ServiceTimelineFile as ServiceTimelineFile,
+    write_service_perfetto as write_service_perfetto,
+)
 from stepsim.report.tilings import TilingPoint as TilingPoint, draw_tilings as draw_tilings
 from stepsim.report.traces import draw_requests as draw_requests, draw_routing as draw_routing
 

@@ -162,3 +162,9 @@ def logarithmic(axes: Axes, which: str, found: Sequence[float]) -> None:
     axis.set_major_locator(matplotlib.ticker.LogLocator(subs=marks))
     axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(matplotlib.ticker.NullLocator())
+
+
+def whole_numbers(axes: Axes) -> None:
+    """Mark whole numbers alone on the y axis, with commas."""
+    axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(nbins=6, integer=True))
+    axes.yaxis.set_major_formatter(matplotlib.ticker.StrMethodFormatter("{x:,.0f}"))

@@ -1,4 +1,4 @@
-"""The file format of ui.perfetto.dev: tracks, slices, counters, arrows. A cycle is 1 ns."""
+"""The file format of ui.perfetto.dev: tracks, slices, counters, arrows. Times are in ns."""
 
 from __future__ import annotations
 
@@ -54,11 +54,13 @@ class TraceFile:
     names : names of all slices; they are written once.
     texts : all texts that annotate slices.
     key : name of these annotations.
+    numbers : names of numbers that annotate slices.
     """
 
     def __init__(
-        self, file: IO[bytes], names: Iterable[str], texts: Iterable[str], key: str
-    ) -> None:
+        self, file: IO[bytes], names: Iterable[str], texts: Iterable[str], key: str,
+        numbers: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         self._file = file
         self._chunk = bytearray()
         self._tracks = 0
@@ -70,7 +72,9 @@ class TraceFile:
             self._names.setdefault(name, len(self._names) + 1)
         for name, number in self._names.items():
             data.event_names.add(iid=number, name=name)
-        data.debug_annotation_names.add(iid=1, name=key)
+        self._keys = {name: iid for iid, name in enumerate(numbers, 2)}
+        for name, iid in ((key, 1), *self._keys.items()):
+            data.debug_annotation_names.add(iid=iid, name=name)
         for number, text in enumerate(texts, 1):
             data.debug_annotation_string_values.add(iid=number, str=text.encode())
         self._write(first)
@@ -101,7 +105,38 @@ class TraceFile:
         event.track_uuid = track
         event.name_iid = self._names[name]
         self._write(packet)
-        self._close(track, end)
+        self.end(track, end)
+
+    def begin(
+        self, track: int, at: int, name: str, numbers: Mapping[str, int | None],
+        about: int = -1, *, leaving: Iterable[int] = (), arriving: Iterable[int] = (),
+    ) -> None:  # fmt: skip
+        """Begin a slice with numbers, which `end` ends; None is left out.
+
+        Arrows, by number, leave it or arrive there. Those that leave are to be written first.
+        """
+        packet = self._packet(_NEEDED, pb.TrackEvent.TYPE_SLICE_BEGIN)
+        packet.timestamp = at
+        event = packet.track_event
+        event.track_uuid = track
+        if name in self._names:
+            event.name_iid = self._names[name]
+        else:
+            event.name = name
+        for key, value in numbers.items():
+            if value is not None:
+                event.debug_annotations.add(name_iid=self._keys[key], int_value=value)
+        if about >= 0:
+            event.debug_annotations.add(name_iid=1, string_value_iid=about + 1)
+        event.flow_ids.extend(leaving)
+        event.terminating_flow_ids.extend(arriving)
+        self._write(packet)
+
+    def end(self, track: int, at: int) -> None:
+        """End the slice of a track that began last."""
+        self._end.timestamp = at
+        self._end.track_event.track_uuid = track
+        self._write(self._end)
 
     def count(self, track: int, at: int, value: int) -> None:
         """Set a counter to this value from now on."""
@@ -140,13 +175,7 @@ class TraceFile:
             kind = "int_value" if isinstance(value, int) else "string_value"
             event.debug_annotations.add(name=key, **{kind: value})
         self._write(packet)
-        self._close(track, end)
-
-    def _close(self, track: int, end: int) -> None:
-        """Write the end of a slice."""
-        self._end.timestamp = end
-        self._end.track_event.track_uuid = track
-        self._write(self._end)
+        self.end(track, end)
 
     def close(self) -> None:
         """Write the remaining data."""

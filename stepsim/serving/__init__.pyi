@@ -10,6 +10,7 @@ from stepsim.serving.service.serve import serve as serve
 
 # isort: split
 # for other rooms
+from stepsim.serving.answers.again import served_again as served_again
 from stepsim.serving.clock import (
     Clock as Clock,
     JumpingClock as JumpingClock,

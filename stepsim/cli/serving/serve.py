@@ -16,6 +16,7 @@ from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Json
 from stepsim.cli.panels import in_panels
 from stepsim.cli.runs.parameters import given_of, option_name, options_of
+from stepsim.cli.serving.pictures import PictureOptions
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError
 from stepsim.workloads import ParameterError
@@ -41,7 +42,7 @@ _SHOWN = {
 }  # fmt: skip
 
 _PANELS = {
-    "Output": ("out", "resume", "find", "tolerance", "json", "help"),
+    "Output": ("out", "resume", "plot", "perfetto", "find", "tolerance", "json", "help"),
     **_SHOWN,
     "Mapping of a step": tuple(stepsim.serving.mapping_fields()),
     "Advanced": (),
@@ -62,10 +63,11 @@ class MachineChanges:
 
 
 @in_panels(_PANELS)
-@takes(options_of(_FIELDS), MachineChanges)
+@takes(options_of(_FIELDS), MachineChanges, PictureOptions)
 def serve(
     parameters: Any,
     changes: MachineChanges,
+    pictures: PictureOptions,
     spec: Annotated[
         Path | None,
         typer.Argument(
@@ -100,11 +102,17 @@ def serve(
         raise ArgError("--tolerance: has an effect with --find alone; give both or none")
     if resume and find is not None:
         raise ArgError("--resume: a search of rates cannot be resumed; leave it out")
+    if pictures.given and find is not None:
+        raise ArgError(
+            f"{pictures.given[0]}: has no effect with --find; add --out DIR, then stepsim report "
+            f"DIR {pictures.given[0]} FILE"
+        )
+    pictures.check()
     try:
         if find is not None:
             _find(spec, given, out, tolerance, json=json)
             return
-        _serve(spec, given, out, resume=resume, json=json)
+        _serve(spec, given, out, pictures, resume=resume, json=json)
     except ParameterError as error:
         if spec is not None:
             raise
@@ -115,6 +123,7 @@ def _serve(
     spec: Path | None,
     given: dict[str, Any],
     out: Path | None,
+    pictures: PictureOptions,
     *,
     resume: bool,
     json: bool,
@@ -130,6 +139,8 @@ def _serve(
         show(str(result))
     if out is not None:
         note(f"results in {out}")
+    place = spec if out is None else out
+    pictures.write({"service" if place is None else place.stem: result})
     if result.status != "ok":
         note("the service was stopped at a limit, with requests left")
         raise typer.Exit(RUN_FAILED)

@@ -25,6 +25,7 @@ from stepsim.typed import typed
 _SCRIPTS: Final[Mapping[str, tuple[str, ...]]] = {
     "run": ("base.js", "table.js", "charts.js", "graph.js", "stalls.js", "run.js"),
     "sweep": ("base.js", "table.js", "charts.js", "sweep.js"),
+    "service": ("base.js", "table.js", "charts.js", "service.js"),
 }
 """Files of each kind of page, in the order in which they run; `start.js` comes last."""
 
@@ -37,7 +38,7 @@ def require_plotly() -> str:
 
 @typed
 def write_page(path: str | PathLike[str], document: Mapping[str, Any]) -> int:
-    """Write the page of a document, from `run_document` or `sweep_document`.
+    """Write the page of a document, from `run_document`, `sweep_document` or `service_document`.
 
     Returns
     -------
@@ -51,8 +52,8 @@ def write_page(path: str | PathLike[str], document: Mapping[str, Any]) -> int:
     kind = document.get("kind")
     if not isinstance(kind, str) or kind not in _SCRIPTS or "title" not in document:
         raise ArgError(
-            f"write_page: expected what run_document() or sweep_document() gives, found "
-            f"{shown(document)}"
+            "write_page: expected what run_document(), sweep_document() or service_document() "
+            f"gives, found {shown(document)}"
         )
     content = page(document, require_plotly()).encode()
     with replacing(path) as (part,):

@@ -161,6 +161,8 @@ class Service:
             **self.settings(),
             "metrics": metrics_of(requests, table, self.spec.choices.slo),
         }
+        if isinstance(self.scheduler, SchedulerRules):
+            summary["kv_blocks"] = self.scheduler.usable_blocks
         reports = [model.report().to_dict() for model in models if hasattr(model, "report")]
         if reports:
             summary["estimators"] = reports
