@@ -18,6 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from blocks import Session, blocks
 from docutils import nodes
@@ -25,9 +26,10 @@ from docutils.parsers.rst import Directive
 
 import stepsim as st
 from stepsim.layered import layered
+from stepsim.report.serving.series import engines_of
 
-DRAWN = ("accesses", "activity", "circular_wait", "design", "graph", "occupancy", "over_time",
-         "streams", "tiles")  # fmt: skip
+DRAWN = ("accesses", "activity", "circular_wait", "design", "graph", "load", "occupancy",
+         "over_time", "streams", "tiles")  # fmt: skip
 """What a page can draw."""
 
 INK, FAINT = "var(--color-foreground-primary, #222)", "var(--color-foreground-muted, #777)"
@@ -73,14 +75,14 @@ def svg(width: float, height: float, parts: Iterable[str]) -> str:
     )
 
 
-def axis(until: float, top: float, bottom: float, left: float = LEFT) -> Iterator[str]:
-    """The axis of cycles below a picture, with round numbers."""
+def axis(until: float, top: float, bottom: float, unit: str = "cycles") -> Iterator[str]:
+    """The axis of time below a picture, with round numbers."""
     step = next(s * 10**e for e in range(12) for s in (1, 2, 5) if until / (s * 10**e) <= 8)
     for cycle in range(0, int(until) + 1, step):
-        x = left + cycle / until * (WIDTH - left - 20)
+        x = LEFT + cycle / until * (WIDTH - LEFT - 20)
         yield line([(x, top), (x, bottom)], FAINT, 'stroke-opacity="0.25"')
         yield text(x, bottom + 14, f"{cycle:,}", FAINT, 'text-anchor="middle" font-size="11"')
-    yield text(WIDTH - 12, bottom + 28, "cycles", FAINT, 'text-anchor="end" font-size="11"')
+    yield text(WIDTH - 12, bottom + 28, unit, FAINT, 'text-anchor="end" font-size="11"')
 
 
 def legend(x: float, y: float, entries: Mapping[str, str]) -> Iterator[str]:
@@ -254,7 +256,9 @@ def accesses(runs: Mapping[str, Any]) -> str:
     return svg(WIDTH, y + 22, [*axis(until, 4, y - 14), *parts])
 
 
-def over_time(table: Any, columns: Mapping[str, str], high: float = 60.0) -> str:
+def over_time(
+    table: Any, columns: Mapping[str, str], high: float = 60.0, unit_of_time: str = "cycles"
+) -> str:
     """Columns of a timeline, one below the other: the name of the column and its unit."""
     until = table["end"].to_pylist()[-1]
     scale = (WIDTH - LEFT - 20) / until
@@ -275,7 +279,21 @@ def over_time(table: Any, columns: Mapping[str, str], high: float = 60.0) -> str
         parts.append(text(LEFT - 6, y + 10, f"{most:,.4g} {unit}".strip(), FAINT,
                           'text-anchor="end" font-size="11"'))  # fmt: skip
         y += high + 16
-    return svg(WIDTH, y + 22, [*axis(until, 4, y - 6), *parts])
+    return svg(WIDTH, y + 22, [*axis(until, 4, y - 6, unit_of_time), *parts])
+
+
+def load(result: Any) -> str:
+    """Requests and KV blocks of a service with one replica, after each choice of its scheduler."""
+    (engine,) = engines_of(result)
+    held = result.summary["kv_blocks"] - engine.free
+    named = {"running": engine.running, "waiting": engine.waiting, "KV_blocks_held": held}
+    lines = {name: engine.line(values, 0) for name, values in named.items()}
+    at = (lines["running"][0] - engine.start[0]) // 1_000_000
+    table = pa.table(
+        {"begin": at, "end": [*at[1:], at[-1]], **{name: own[1] for name, own in lines.items()}}
+    )
+    units = {"running": "requests", "waiting": "requests", "KV_blocks_held": ""}
+    return over_time(table, units, unit_of_time="ms")
 
 
 # graphs

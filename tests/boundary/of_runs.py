@@ -218,6 +218,13 @@ OTHERS: dict[str, Callable[[], Given]] = {
         "points": [st.report.TilingPoint("a", False, 1, 2)], "title": "t", "path": _picture(),
         "counting": "executed",
     },
+    "report.draw_services": lambda: {
+        "results": {"a": some.service()}, "title": "t", "path": _picture(),
+    },
+    "report.service_document": lambda: {"results": {"a": some.service()}},
+    "report.write_service_perfetto": lambda: {
+        "result": some.service(), "path": some.new_file(".pftrace"),
+    },
     "report.read_run": lambda: {"path": some.file("run.parquet")},
     "report.write_page": lambda: {
         "path": some.new_file(".html"), "document": {"kind": "run", "title": "t"},

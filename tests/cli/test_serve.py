@@ -75,6 +75,7 @@ def test_rate_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         (("--scheduler", "vlm"), "unknown scheduler 'vlm'; did you mean 'vllm'?"),
         (("--resume",), "--resume: has no effect without --out"),
         (("--tolerance", "0.1"), "--tolerance: has an effect with --find alone"),
+        (("--find", "rate", "--plot", "x.png"), "--plot: has no effect with --find"),
         (("--num-blocks", "1"), "request 0"),
         (("--model", "qwen4"), "--model: unknown model"),
         (("--set", "hbm.channels=4"), "without a machine"),
@@ -85,3 +86,50 @@ def test_mistakes_are_named(
 ) -> None:
     assert _call("serve", *_QUEUE, *options) == BAD_INPUT
     assert message in capsys.readouterr().err
+
+
+def test_pictures_are_written_by_both_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, rate in (("a", 100), ("b", 300)):
+        options = (*_QUEUE, "--rate", rate, "--out", tmp_path / name)
+        files = ("--plot", tmp_path / f"{name}.svg", "--perfetto", tmp_path / f"{name}.pftrace")
+        assert _call("serve", *options, *files) == 0
+    folders, again = (tmp_path / "a", tmp_path / "b"), tmp_path / "again"
+    again.mkdir()
+    files = ("--plot", again / "a.svg", "--perfetto", again / "a.pftrace")
+    assert _call("report", folders[0], "--out", again / "a.html", *files) == 0
+    for name in ("a.svg", "a.pftrace"):
+        assert (again / name).read_bytes() == (tmp_path / name).read_bytes()
+    assert _call("report", *folders, "--out", again / "both.html", "--plot", again / "b.svg") == 0
+    assert ">a</" in (again / "b.svg").read_text()
+    assert "settings.rate" in (again / "both.html").read_text()
+    assert f"wrote {again / 'both.html'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("sources", "options", "message"),
+    [
+        (("a", "b"), (), "b: is no folder of a service"),
+        (("a", "a"), (), "a: a service is given twice"),
+        (("a", "c/a"), ("--perfetto", "x"), "--perfetto: shows one service; name one folder"),
+        (("b",), ("--plot", "x.png"), "--plot: draws services, and"),
+        (("a",), ("--plot", "x.gif"), "x.gif: the suffix is .gif"),
+        (("a",), ("--plot", "x.svg", "--perfetto", "x.svg"), "is also the file of --plot"),
+    ],
+)
+def test_mistakes_of_reports_are_named(
+    sources: tuple[str, ...],
+    options: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("a", "c/a"):
+        assert _call("serve", *_QUEUE, "--arrivals", "at-once", "--out", folder) == 0
+    Path("b").mkdir()
+    assert _call("report", *sources, *options, "--out", "x.html") in (2, 4)
+    assert message in capsys.readouterr().err
+    assert not Path("x.html").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -22,70 +21,8 @@ from stepsim.explain.path import critical_path
 from stepsim.report.perfetto import write_perfetto
 from stepsim.report.slices import MIXED, Slices, thinned, unit_slices
 from stepsim.simulation import prepare
+from tests.report.read_back import ReadBack
 from tests.simulation.drawn_programs import grown
-
-perfetto = pytest.importorskip(
-    "perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="needs the extra perfetto"
-)
-
-
-class ReadBack:
-    """A trace as a reader of the format sees it."""
-
-    def __init__(self, path: Path) -> None:
-        trace = perfetto.Trace()
-        trace.ParseFromString(path.read_bytes())
-        self.tracks: dict[int, Any] = {}
-        self.slices: dict[str, list[tuple[int, int, str, str]]] = defaultdict(list)
-        self.counts: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        self.flows: dict[int, list[tuple[str, int]]] = defaultdict(list)
-        self.facts: dict[str, Any] = {}
-        names: dict[int, str] = {}
-        texts: dict[int, str] = {}
-        open_: dict[int, list[tuple[int, str, str]]] = defaultdict(list)
-        kinds = perfetto.TrackEvent
-        for packet in trace.packet:
-            if packet.HasField("interned_data"):
-                assert packet.sequence_flags & 1
-                names |= {e.iid: e.name for e in packet.interned_data.event_names}
-                values = packet.interned_data.debug_annotation_string_values
-                texts |= {e.iid: e.str.decode() for e in values}
-            if packet.HasField("track_descriptor"):
-                own = packet.track_descriptor
-                assert own.uuid not in self.tracks
-                assert not own.parent_uuid or own.parent_uuid in self.tracks
-                self.tracks[own.uuid] = own
-            if not packet.HasField("track_event"):
-                continue
-            event, at = packet.track_event, packet.timestamp
-            where = self.tracks[event.track_uuid].name
-            name = names.get(event.name_iid, event.name)
-            if event.type == kinds.TYPE_SLICE_BEGIN:
-                notes = {a.name or "about": a for a in event.debug_annotations}
-                about = notes.pop("about", None)
-                text = texts[about.string_value_iid] if about else ""
-                self.facts |= {n: a.string_value or a.int_value for n, a in notes.items()}
-                open_[event.track_uuid].append((at, name, text))
-            elif event.type == kinds.TYPE_SLICE_END:
-                begin, begun, text = open_[event.track_uuid].pop()
-                assert begin <= at
-                self.slices[where].append((begin, at, begun, text))
-            elif event.type == kinds.TYPE_COUNTER:
-                whole = event.HasField("counter_value")
-                value = event.counter_value if whole else event.double_counter_value
-                self.counts[where].append((at, value))
-            else:
-                assert event.type == kinds.TYPE_INSTANT
-                (flow,) = (*event.flow_ids, *event.terminating_flow_ids)
-                self.flows[flow].append((where, at))
-        assert not any(open_.values())
-
-    def spent(self, track: str, name: str) -> int:
-        return sum(end - begin for begin, end, called, _ in self.slices[track] if called == name)
-
-    def path(self, uuid: int) -> list[str]:
-        own = self.tracks[uuid]
-        return [*(self.path(own.parent_uuid) if own.parent_uuid else []), own.name]
 
 
 @pytest.fixture(scope="module")

@@ -148,7 +148,7 @@ Report.pages.service = (data) => {
     const hint = Report.el("p", { class: "hint" });
     const say = () => {
       const limit = chosen.blocks ? ` The KV cache has ${Report.plain(chosen.blocks * part.engines)} blocks.` : " The number of KV blocks in all is not known.";
-      hint.textContent = `Requests and blocks are those after each choice of the scheduler.${limit} Of more points than a picture can show, the first, least, largest and last of each of ${Report.plain(chosen.columns)} columns of time are drawn.${part.over_time.tokens.decode ? " Decode tokens yield the next token of a request; prefill tokens are those of prompts, and what is computed again after a preemption." : ""}`;
+      hint.textContent = `Requests and blocks are those after each choice of the scheduler.${limit} Of more points than a picture can show, the first, least, largest and last of each of ${Report.plain(part.columns)} columns of time are drawn.${part.over_time.tokens.decode ? " Decode tokens yield the next token of a request; prefill tokens are those of prompts, and what is computed again after a preemption." : ""}`;
     };
     redrawn.push(say);
     say();

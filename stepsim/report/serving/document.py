@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.arguments import shown
 from stepsim.errors import ArgError, StepSimError
 from stepsim.report.html.run_document import column_facts, plain, table_document
 from stepsim.report.serving.series import (
@@ -29,7 +28,7 @@ from stepsim.serving import ServeResult, compare_services, why_served
 from stepsim.typed import typed
 
 _COLUMNS: Final = 1000
-"""Columns of pixels of a curve over time; fewer for each replica if there are many."""
+"""Columns of pixels of a curve over time; those of replicas have so many together."""
 
 _LEAST_COLUMNS: Final = 100
 _BINS: Final = 200
@@ -74,20 +73,14 @@ def service_document(results: Mapping[str, ServeResult]) -> dict[str, Any]:
 
 
 def check_services(results: Mapping[str, ServeResult], most: int) -> None:
-    """Refuse no services, too many, and what is none.
+    """Refuse no services and too many.
 
     Raises
     ------
-    ArgError : with what was found.
+    ArgError : with the number that was found.
     """
     if not 1 <= len(results) <= most:
         raise ArgError(f"results: expected 1 to {most} services, found {len(results)}")
-    for name, result in results.items():
-        if not isinstance(name, str) or not isinstance(result, ServeResult):
-            raise ArgError(
-                f"results: expected services by name, found {shown(name)}: {shown(result)}; give "
-                "what st.serve or ServeResult.read returns"
-            )
 
 
 def _service(name: str, result: ServeResult) -> dict[str, Any]:
@@ -96,9 +89,9 @@ def _service(name: str, result: ServeResult) -> dict[str, Any]:
     engines = engines_of(result)
     first, after = span_of(result)
     blocks = summary.get("kv_blocks")
-    columns = max(_LEAST_COLUMNS, _COLUMNS // max(1, len(engines) // 4))
-    drawn = _Drawn(engines, first, after, columns, blocks)
-    replicas = [drawn.part([number]) for number in range(len(engines))]
+    drawn = _Drawn(engines, first, after, blocks)
+    columns = max(_LEAST_COLUMNS, _COLUMNS // len(engines))
+    replicas = [drawn.part([number], columns) for number in range(len(engines))]
     return {
         "name": name,
         "status": result.status,
@@ -109,9 +102,8 @@ def _service(name: str, result: ServeResult) -> dict[str, Any]:
         "cdf": {name: _distribution(latencies_ms(result, name)) for name in LATENCIES},
         "span": [first, after],
         "blocks": blocks,
-        "all": drawn.part(range(len(engines))) if len(engines) > 1 else replicas[0],
+        "all": drawn.part(range(len(engines)), _COLUMNS) if len(engines) > 1 else replicas[0],
         "replicas": replicas if len(engines) > 1 else [],
-        "columns": columns,
         "slowest": _slowest(result),
         "why": _why(result),
         "estimators": plain(summary.get("estimators", [])),
@@ -143,12 +135,12 @@ class _Drawn:
     """What engines did over time, as curves and sums."""
 
     def __init__(
-        self, engines: list[EngineSteps], first: int, after: int, columns: int, blocks: int | None
+        self, engines: list[EngineSteps], first: int, after: int, blocks: int | None
     ) -> None:
         self._engines, self._first, self._after = engines, first, after
-        self._columns, self._blocks = columns, blocks
+        self._blocks = blocks
 
-    def part(self, which: Sequence[int]) -> dict[str, Any]:
+    def part(self, which: Sequence[int], columns: int) -> dict[str, Any]:
         """Those with these numbers together; times are in ns since the beginning."""
         engines = [self._engines[number] for number in which]
         lines = {
@@ -166,10 +158,11 @@ class _Drawn:
         start, length = every["start_ns"], every["length_ns"]
         order = np.argsort(start, kind="stable")
         known = all(one.decode is not None for one in engines)
-        decode = np.concatenate([one.decode for one in engines]) if known else None  # type: ignore[misc]
+        decode = np.concatenate([one.decode for one in engines]) if known else None
         found: dict[str, Any] = {
-            "curves": {name: self._curve(*total(own)) for name, own in lines.items()},
-            "lengths": self._curve(start[order], length[order]),
+            "curves": {name: self._curve(*total(own), columns) for name, own in lines.items()},
+            "lengths": self._curve(start[order], length[order], columns),
+            "columns": columns,
             "busy": int(length.sum()),
             "steps": len(start),
             "engines": len(engines),
@@ -185,8 +178,8 @@ class _Drawn:
             found["dots"] = _dots(every, kind)
         return found
 
-    def _curve(self, at: NDArray[Any], values: NDArray[Any]) -> dict[str, Any]:
-        kept = by_column(at, values, self._columns, self._first, self._after)
+    def _curve(self, at: NDArray[Any], values: NDArray[Any], columns: int) -> dict[str, Any]:
+        kept = by_column(at, values, columns, self._first, self._after)
         return {"at": (at[kept] - self._first).tolist(), "value": values[kept].tolist()}
 
     def _over_time(self, engines: Sequence[EngineSteps], bounds: NDArray[Any]) -> dict[str, Any]:

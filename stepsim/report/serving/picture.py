@@ -109,7 +109,7 @@ class _Lines:
     def __init__(self, result: ServeResult) -> None:
         self._engines = engines_of(result)
         self._first, self._after = span_of(result)
-        self.blocks = result.summary.get("kv_blocks")
+        self.blocks: int | None = result.summary.get("kv_blocks")
         self.seconds = (self._after - self._first) / 1e9
 
     def of(self, what: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -121,6 +121,6 @@ class _Lines:
     def _line(self, one: EngineSteps, what: str) -> tuple[NDArray[Any], NDArray[Any]]:
         if what == "free KV blocks":
             return one.start, one.free
-        if what == "KV blocks held":
+        if what == "KV blocks held" and self.blocks is not None:
             return one.line(self.blocks - one.free, 0)
         return one.line(one.running if what == "running" else one.waiting, 0)

@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import stepsim as st
 from stepsim.results.writing import neighbor
 from stepsim.sweep import run_sweep
 from tests.report.html.browser import find_browser, opened
 from tests.report.html.conftest import Command, small_search
 from tests.report.html.hostile import NAMES, write_hostile_run
+from tests.report.serving.conftest import SEVERAL
 
 pytestmark = pytest.mark.slow
 
@@ -427,3 +429,31 @@ def test_a_search_of_which_nothing_is_feasible_says_so(
         assert page.locator("#sections a").all_inner_texts() == [
             "Overview", "Pareto front", "Design points", "Provenance",
         ]  # fmt: skip
+
+
+def test_services_have_all_their_parts(browser: Any, tmp_path: Path, command: Command) -> None:
+    for name, rate in (("a", 100), ("b", 300)):
+        served = st.serve(
+            {**SEVERAL, "rate": rate, "slo": "ttft=1s,tpot=50ms"}, out=tmp_path / name
+        )
+    path = tmp_path / "page.html"
+    assert command("report", tmp_path / "b", tmp_path / "a", "--out", path) == 0
+    with opened(browser, path) as page:
+        assert page.locator("#sections a").all_inner_texts() == [
+            "Summary", "Latencies", "Comparison", "Over time", "Steps", "Where the time went",
+            "Slowest requests", "Provenance",
+        ]  # fmt: skip
+        assert "[object" not in page.inner_text("main")
+        shown = f"{served.metrics['e2el_p99_ms']:,.2f}"
+        assert shown in cells(page, "latency-table", 7)
+        assert page.locator("#cdf-ttft .scatterlayer .trace").count() == 2
+        assert "SLO" in page.locator("#cdf-tpot").text_content()
+        assert page.locator("#time-chart .scatterlayer .trace").count() == 6
+        whole = page.locator("#steps").inner_text()
+        page.get_by_label("replica").select_option("1")
+        assert page.locator("#steps").inner_text() != whole
+        page.get_by_label("service").select_option("1")
+        assert page.get_by_label("replica").input_value() == "all"
+        assert "settings.rate" in page.inner_text("#compared")
+        slowest = [float(text.replace(",", "")) for text in cells(page, "slowest-table", 8)]
+        assert slowest == sorted(slowest, reverse=True)
