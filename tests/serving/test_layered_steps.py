@@ -10,6 +10,7 @@ import pytest
 from stepsim.errors import ArgError, ServingError
 from stepsim.machine import load_machine
 from stepsim.serving import AuditedSteps, Batch, ExactSteps
+from stepsim.serving.steps.audited import Audit, AuditReport
 from stepsim.serving.steps.layers import StepPrograms, data_of_batch, layer_kinds
 from stepsim.simulation import simulate
 from stepsim.workloads import Data, Step
@@ -115,6 +116,44 @@ def test_the_same_seed_gives_the_same_times() -> None:
         return [model.time(i, one).ns for i, one in enumerate(steps_of(30))]
 
     assert times(1) == times(1)
+
+
+def test_batches_of_arrays_that_are_used_again_are_audited_as_they_were() -> None:
+    def report(*, again: bool) -> AuditReport:
+        model = AuditedSteps(layer(DENSE), machine(), None, error=1e-9)
+        for number, one in enumerate(steps_of(20)):
+            model.time(number, one)
+            if again:
+                one.before[:] = 3
+        return model.report()
+
+    assert report(again=True) == report(again=False)
+
+
+def test_another_round_knows_what_was_learned_and_draws_anew() -> None:
+    model = AuditedSteps(layer(DENSE), machine(), None, error=0.01)
+    batches = steps_of(30)
+    for number, one in enumerate(batches):
+        model.time(number, one)
+    first, audited = model.report(), [one.step for one in model.audits]
+    model.again()
+    assert model.audits == []
+    before = model.programs.runs
+    for number, one in enumerate(batches):
+        model.time(number, one)
+    second = model.report()
+    assert (model.rounds, second.steps) == (1, 30)
+    assert [one.step for one in model.audits] != audited
+    assert second.median is not None
+    assert first.median is not None
+    assert second.median <= first.median
+    assert model.programs.runs - before < first.simulated
+
+
+def test_a_correction_makes_a_step_as_long_as_its_audit_says() -> None:
+    one = Audit(3, 2, 2, 40, 0.1, layers=300.0, head=100, estimated=10.0, simulated=12)
+    assert one.error == pytest.approx(-1 / 6)
+    assert one.correction == pytest.approx((300 * 1.2 + 100) / 400)
 
 
 @pytest.mark.slow

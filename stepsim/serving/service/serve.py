@@ -32,6 +32,8 @@ from stepsim.serving.service.record import StepRows
 from stepsim.serving.service.simulated import Journal
 from stepsim.serving.service.spec import ServeSpec, read_spec
 from stepsim.serving.service.tables import requests_table, steps_table
+from stepsim.serving.service.uncertainty import MetricErrors, metric_errors
+from stepsim.serving.steps.audited import AuditedSteps
 from stepsim.serving.steps.interface import StepModel, StepTime
 from stepsim.typed import typed
 
@@ -42,6 +44,9 @@ AnySpec: TypeAlias = ServeSpec | str | os.PathLike[str] | Mapping[str, Any]
 
 _LINE_SECONDS: Final = 0.25
 """Time between two lines of progress."""
+
+_MOST_ROUNDS: Final = 3
+"""How often a service is served with more effort, if the error of its metrics is too large."""
 
 _SAVE_SECONDS: Final = 5.0
 """Time after which the steps until then are kept in the folder."""
@@ -106,10 +111,30 @@ class Service:
         for model in models:
             journal.attach(model)
         watch = _Watch(len(self.requests), folder, journal, progress)
+        served = self._served(models, watch, folder)
+        audited = [model for model in models if isinstance(model, AuditedSteps)]
+        errors = None
+        while audited and served.status == "ok":
+            errors = metric_errors(audited, served.steps, self._metrics, audited[0].rounds)
+            if errors.within or not errors.intervals or errors.rounds == _MOST_ROUNDS:
+                break
+            for one in audited:
+                one.again()
+            served = self._served(models, watch, folder)
+        return self._finish(served, models, errors, folder)
+
+    def _metrics(self, models: list[StepModel]) -> Mapping[str, Any]:
+        """The metrics of the service with other step models."""
+        served = self._served(models, None, None)
+        return metrics_of(served.requests, steps_table(served.steps), None)
+
+    def _served(
+        self, models: list[StepModel], watch: _Watch | None, folder: Folder | None
+    ) -> _Served:
         if len(models) > 1:
-            return self._finish(*self._run_fleet(models, watch), models, folder)
+            return self._run_fleet(models, watch)
         steps = models[0]
-        if folder is not None and getattr(steps, "memoryless", False):
+        if folder is not None and watch is not None and getattr(steps, "memoryless", False):
             steps = Replayed(steps, folder.kept())
             watch.saves_steps = True
         limits = Limits(self.spec.choices.max_steps)
@@ -121,8 +146,7 @@ class Service:
             ran = run(
                 self.requests, self.scheduler(), steps, self.clock, limits=limits, watch=watch
             )
-        table = requests_table(self.requests, ran.requests)
-        return self._finish(ran.status, table, [ran.steps], models, folder)
+        return _Served(ran.status, requests_table(self.requests, ran.requests), [ran.steps])
 
     def _run_fleet(
         self, models: list[StepModel], watch: Watch
@@ -141,6 +165,19 @@ class Service:
         table = requests_table(self.requests, ran.requests, ran.engine, ran.sent)
         return "ok", table, ran.steps
 
+    def _run_fleet(self, models: list[StepModel], watch: Watch | None) -> _Served:
+        choices = self.spec.choices
+        if not isinstance(self.scheduler, SchedulerRules):
+            raise ServingError(
+                "replicas: have the schedulers of stepsim alone; leave replicas out, or choose "
+                "another scheduler"
+            )
+        ran = run_fleet(
+            self.requests, self.scheduler, models, self._own_clock,
+            choices.router or "round-robin", watch,
+        )  # fmt: skip
+        return _Served("ok", requests_table(self.requests, ran.requests, ran.engine), ran.steps)
+
     @property
     def _own_clock(self) -> JumpingClock | TickingClock:
         """The clock, which compiled schedulers must know."""
@@ -149,15 +186,14 @@ class Service:
 
     def _finish(
         self,
-        status: str,
-        requests: pa.Table,
-        rows: list[StepRows],
+        served: _Served,
         models: list[StepModel],
+        errors: MetricErrors | None,
         folder: Folder | None,
     ) -> ServeResult:
-        table = steps_table(rows)
+        requests, table = served.requests, steps_table(served.steps)
         summary = {
-            "status": status,
+            "status": served.status,
             **self.settings(),
             "metrics": metrics_of(requests, table, self.spec.choices.slo),
         }
@@ -166,9 +202,26 @@ class Service:
         reports = [model.report().to_dict() for model in models if hasattr(model, "report")]
         if reports:
             summary["estimators"] = reports
+        if errors is not None:
+            summary["errors"] = errors.to_dict()
         if folder is not None:
             folder.finish(requests, table, summary)
         return ServeResult(requests, table, summary)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Served:
+    """All requests, served once.
+
+    Attributes
+    ----------
+    requests : a row for each request.
+    steps : those of each engine.
+    """
+
+    status: str
+    requests: pa.Table
+    steps: list[StepRows]
 
 
 class Replayed:

@@ -4,13 +4,17 @@ An estimator learns from layers that were simulated exactly. A step that is unli
 learned from at once. Apart from that, steps are drawn at random and a layer of each, of which the
 estimate was already made, is simulated: these audits, which the estimator has not seen, give the
 error of the whole run with a confidence interval. Then they are learned from as well.
+
+A service whose error is too large begins anew with what was learned, and with more effort.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
-from dataclasses import asdict, dataclass
-from math import sqrt
+from dataclasses import asdict, dataclass, replace
+from math import log, sqrt
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -47,7 +51,8 @@ _FIRST: Final = 8
 """Layers of a kind that are learned before any is only estimated."""
 
 _RATE: Final = 0.015
-"""Share of the first steps that is audited; it falls as the root of the number of steps."""
+"""Share of the first steps that is audited; it falls as the root of the number of steps. Long steps
+are audited more often, as their lengths."""
 
 _STEADY: Final = 100
 """Steps over which the rate of audits is about that of the first ones."""
@@ -58,7 +63,13 @@ _KEPT: Final = 64
 _FEWEST: Final = 16
 """Audits from which on an interval is stated."""
 
+_ENOUGH: Final = 40
+"""Audits of a service at the least, if it has as many steps."""
+
 _NORMAL: Final = 1.96
+
+_HARDER: Final = 4.0
+"""How much smaller the errors are, from one round to the next, at which steps are learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,7 @@ class Audit:
     Attributes
     ----------
     step : its number.
+    requests, tokens, cached : of the step: requests, new tokens and earlier ones of its batch.
     chance : of the step to be drawn during the run.
     layers : cycles of all layers of the step, as estimated.
     head : cycles of its head, which are exact.
@@ -75,6 +87,9 @@ class Audit:
     """
 
     step: int
+    requests: int
+    tokens: int
+    cached: int
     chance: float
     layers: float
     head: int
@@ -85,6 +100,12 @@ class Audit:
     def error(self) -> float:
         """Relative error of the estimate."""
         return self.estimated / self.simulated - 1
+
+    @property
+    def correction(self) -> float:
+        """Factor of the time of the step, if its other layers are off as this one is."""
+        exact = self.layers * self.simulated / self.estimated + self.head
+        return exact / (self.layers + self.head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +153,12 @@ class AuditReport:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Estimated:
-    """A step, its chance to be audited, and its estimates of layers, by kind."""
+    """A step, its chance to be audited, its length, and its estimates of layers, by kind."""
 
     step: int
     batch: Batch
     chance: float
+    length: float
     terms: list[LayerTerms]
     estimates: list[Reals]
 
@@ -164,11 +186,22 @@ class AuditedSteps(LayeredSteps):
             raise ArgError(f"error: expected a share between 0 and 1, such as 0.01, found {error}")
         self.error, self.seed = error, seed
         self.audits: list[Audit] = []
-        self.steps = 0
+        self.steps = self.rounds = 0
         self._effort, self._later = 1.0, 0
         self._estimators = [Estimator() for _ in self.programs.kinds]
         self._recent: list[deque[float]] = [deque(maxlen=_RECENT) for _ in self.programs.kinds]
-        self._kept: list[_Estimated] = []
+        self._kept: list[tuple[float, _Estimated]] = []
+        self._total = 0.0
+
+    def again(self) -> None:
+        """Begin anew with what was learned: the next step is the first one of another round.
+
+        Steps are learned that are less unlike all before, and audits are more frequent.
+        """
+        self.rounds += 1
+        self._effort *= 2
+        self.steps = self._later = 0
+        self.audits, self._kept, self._total = [], [], 0.0
 
     def time(self, step: int, batch: Batch) -> StepTime:
         """See `StepModel`.
@@ -177,7 +210,7 @@ class AuditedSteps(LayeredSteps):
         ------
         ServingError : a layer does not run to its end, or nothing was recorded of a token.
         """
-        drawn = splitmix(self.seed, np.arange(4 * step, 4 * step + 4, dtype=np.uint64))
+        drawn = splitmix(self._drawing, np.arange(4 * step, 4 * step + 4, dtype=np.uint64))
         chance = float(drawn[0] >> np.uint64(11)) / 2.0**53
         counts = None if self.routing is None else self.routing.counts(batch)
         terms = [self._terms(kind, batch, counts) for kind in range(len(self.models))]
@@ -186,18 +219,24 @@ class AuditedSteps(LayeredSteps):
             if self._learned(kind, batch, one, int(drawn[1])):
                 how = "audited"
         estimates = [self._estimate(kind, one) for kind, one in enumerate(terms)]
-        rate = min(1.0, self._effort * _RATE / (1 + self.steps / _STEADY) ** 0.5)
-        if chance < rate:
-            how = "audited"
-            self._audit(_Estimated(step, batch, rate, terms, estimates), int(drawn[2]))
-        self.steps += 1
-        self._keep(_Estimated(step, batch, rate, terms, estimates), int(drawn[3]))
         head = self.programs.head(int(batch.emits.sum()))
         cycles, moved = float(head.cycles), head.offchip_bytes
+        cycles += sum(
+            float(found.sum()) * self.programs.kinds[kind].layers / len(found)
+            for kind, found in enumerate(estimates)
+        )
+        self.steps += 1
+        self._total += cycles
+        rate = self._effort * _RATE / (1 + self.steps / _STEADY) ** 0.5
+        rate = min(1.0, rate * cycles * self.steps / self._total)
+        own = _Estimated(step, batch, rate, cycles, terms, estimates)
+        if chance < rate:
+            how = "audited"
+            self._audit(own, int(drawn[2]))
+        self._keep(own, int(drawn[3]))
         bounds: dict[str, float] = {}
         for kind, (one, found) in enumerate(zip(terms, estimates, strict=True)):
             times = self.programs.kinds[kind].layers // len(found)
-            cycles += times * float(found.sum())
             moved += times * int(one.offchip_bytes.sum())
             for bound, each in zip(one.bound, found, strict=True):
                 bounds[bound] = bounds.get(bound, 0) + times * float(each)
@@ -215,6 +254,11 @@ class AuditedSteps(LayeredSteps):
             float(np.quantile(known, 0.99)) if known else None,
             bias, low, high, self.error, inside,
         )  # fmt: skip
+
+    @property
+    def _drawing(self) -> int:
+        """The seed of what is drawn in this round."""
+        return self.seed + (self.rounds << 33)
 
     def _terms(self, kind: int, batch: Batch, counts: NDArray[np.int64] | None) -> LayerTerms:
         routed = list(self.programs.kinds[kind].routed)
@@ -255,7 +299,9 @@ class AuditedSteps(LayeredSteps):
         """Distance of terms from which on a step is learned: the worse the estimates, the less."""
         recent = self._recent[kind]
         error = sqrt(sum(one**2 for one in recent) / max(len(recent), 1))
-        return _NOVEL * max(_CLOSEST, min(1.0, self.error / max(error, 1e-12)) ** 2)
+        harder = _HARDER**self.rounds
+        share = min(1.0, self.error / harder / max(error, 1e-12)) ** 2
+        return _NOVEL * max(_CLOSEST, share) / harder**0.5
 
     def _audit(self, one: _Estimated, drawn: int) -> None:
         """Simulate a layer of a step that was estimated, and learn from it."""
@@ -263,13 +309,15 @@ class AuditedSteps(LayeredSteps):
         at = drawn % sum(times)
         kind = int(np.searchsorted(np.cumsum(times), at, side="right"))
         layer = (drawn // sum(times)) % len(one.estimates[kind])
-        total = sum(
-            float(found.sum()) * times[i] / len(found) for i, found in enumerate(one.estimates)
-        )
         simulated = self._simulated(kind, one.batch, [layer])
-        head = self.programs.head(int(one.batch.emits.sum())).cycles
-        estimated = float(one.estimates[kind][layer])
-        self.audits.append(Audit(one.step, one.chance, total, head, estimated, int(simulated[0])))
+        batch = one.batch
+        head = self.programs.head(int(batch.emits.sum())).cycles
+        self.audits.append(
+            Audit(
+                one.step, len(batch.new), int(batch.new.sum()), int(batch.before.sum()), one.chance,
+                one.length - head, head, float(one.estimates[kind][layer]), int(simulated[0]),
+            )
+        )  # fmt: skip
         self._learn(kind, one.terms[kind].values[[layer]], simulated)
         _, low, high = self._interval()
         if low is not None and high is not None and max(-low, high) > self.error:
@@ -280,10 +328,10 @@ class AuditedSteps(LayeredSteps):
         if len(self.audits) < _FEWEST:
             return None, None, None
         # A step stands for as many others as it was unlikely to be audited, now or at the end.
-        later = self._later / max(self.steps, 1)
-        weight = np.array([1 / (one.chance + later) for one in self.audits])
         layers = np.array([one.layers for one in self.audits])
         head = np.array([float(one.head) for one in self.audits])
+        later = self._later * (layers + head) / self._total
+        weight = 1 / np.minimum(1.0, later + [one.chance for one in self.audits])
         ratio = np.array([one.simulated / one.estimated for one in self.audits])
         estimated, simulated = weight * (layers + head), weight * (layers * ratio + head)
         bias = float(estimated.sum() / simulated.sum() - 1)
@@ -293,18 +341,29 @@ class AuditedSteps(LayeredSteps):
         return bias, float(bias - half), float(bias + half)
 
     def _keep(self, one: _Estimated, drawn: int) -> None:
-        """Keep a random part of the steps, each with the same chance."""
-        place = len(self._kept) if len(self._kept) < _KEPT else drawn % self.steps
-        if place < _KEPT:
-            self._kept[place : place + 1] = [one]
+        """Keep a random part of the steps, in which long ones are more likely, as their lengths
+        (Efraimidis and Spirakis, Information Processing Letters 97, 2006).
+        """
+        place = log(((drawn >> 11) + 1) / 2.0**53) / one.length
+        if len(self._kept) == _KEPT:
+            if place < self._kept[0][0]:
+                return
+            del self._kept[0]
+        # A scheduler may use the arrays of its batch again.
+        batch = Batch(*(getattr(one.batch, name).copy() for name in Batch.__slots__))
+        insort(self._kept, (place, replace(one, batch=batch)), key=itemgetter(0))
 
     def _audit_more(self) -> None:
         """Audit kept steps, with the estimates that the run took, until the error is known."""
+        audited = {one.step for one in self.audits}
         while self._kept:
             _, low, high = self._interval()
-            if low is not None and high is not None and max(-low, high) <= self.error:
+            near = low is not None and high is not None and max(-low, high) <= self.error
+            if near and len(self.audits) >= _ENOUGH:
                 return
-            one = self._kept.pop()
+            _, one = self._kept.pop()
+            if one.step in audited:
+                continue
             self._later += 1
-            drawn = splitmix(self.seed + 1, np.array([one.step], dtype=np.uint64))
+            drawn = splitmix(self._drawing + 1, np.array([one.step], dtype=np.uint64))
             self._audit(one, int(drawn[0]))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.errors import ServingError
+from stepsim.processes import usable_cpus
 from stepsim.serving.scheduling.interface import Batch
 from stepsim.simulation import Prepared, Totals, prepare
 from stepsim.workloads import Data, Step, fields_of
@@ -160,7 +161,8 @@ class StepPrograms:
             totals = [prepared.run(built.bindings(data))]
         else:
             (table,) = built.bindings(data_of_batch(batch, ids[0]))
-            totals = prepared.run_many({table: np.stack(list(ids))})
+            threads = min(len(ids), usable_cpus())
+            totals = prepared.run_many({table: np.stack(list(ids))}, threads=threads)
         self.runs += len(totals)
         return [self._cost(one, self.kinds[kind].name, batch) for one in totals]
 

@@ -1,0 +1,123 @@
+"""Audited against exact steps: ``python -m bench.audited MODEL exact|seeds N FOLDER``.
+
+200 requests of the Azure conversation trace are served, with their recorded gaps, on llama-3-8b or
+qwen3-30b-a3b. ``exact`` simulates every layer of every step, and goes on where it was stopped: a
+few minutes of CPU for Llama-3-8B, about an hour for Qwen3-30B-A3B with its 48 layers. ``seeds N``
+then serves the same requests N times with audited steps, and adds a row for each seed that FOLDER
+does not have. The seeds are those of the choice of layers that are simulated; requests and experts
+are the same in all of them, so that one exact service is enough. ``table`` prints what is there.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from bench.test_serving_steps import LLAMA, MACHINE
+from stepsim.serving import AuditedSteps, ExactSteps, RequestRouting, ServeResult, Zipf, serve
+from stepsim.serving.service.serve import prepare_service
+from stepsim.serving.service.uncertainty import JUDGED
+from stepsim.workloads import Model, Step
+from tests.shared import TRACES
+
+RATES: Final = {LLAMA.name: 4.0, "qwen3-30b-a3b": 4.0}
+"""Requests per second by model."""
+
+REQUESTS: Final = 200
+
+_COLUMNS: Final = (
+    "seed", "rounds", "layers", "cpu_s",
+    *(f"{name}{what}" for name in JUDGED for what in ("", "_low", "_high")),
+)  # fmt: skip
+
+
+def served(name: str, make: Callable[..., Any], out: Path | None = None) -> ServeResult:
+    """The service with step models that ``make`` makes of a layer, a machine and the routing."""
+    model = LLAMA if name == LLAMA.name else Model.parse(name)
+    layer = Step.of(model=model, machine=MACHINE)
+    given: dict[str, Any] = {
+        "trace": str(TRACES / "AzureLLMInferenceTrace_conv.csv"), "requests": REQUESTS,
+        "rate": RATES[name], "model": model, "machine": MACHINE, "memory_bytes": 80 * 10**9,
+    }  # fmt: skip
+    drawn: list[RequestRouting | None] = [None]
+    if model.experts is not None:
+        requests = prepare_service(**given, steps="linear:1000000").requests
+        drawn = [RequestRouting.drawn(model, requests, Zipf(0.0), 0)]
+    going_on = out is not None and out.exists()
+    return serve(
+        **given, steps=lambda: make(layer, MACHINE, drawn[0]), out=out, resume=going_on,
+        progress=None if out is None else _line,
+    )  # fmt: skip
+
+
+def row_of(name: str, seed: int, exact: ServeResult) -> dict[str, float]:
+    """The errors of one seed, with their intervals, in percent."""
+    begin = time.process_time()
+    found = served(name, lambda *parts: AuditedSteps(*parts, seed=seed))
+    stated = found.summary["errors"]
+    row: dict[str, float] = {
+        "seed": seed, "rounds": stated["rounds"], "cpu_s": round(time.process_time() - begin, 1),
+        "layers": found.summary["estimators"][0]["simulated"],
+    }  # fmt: skip
+    for metric in JUDGED:
+        low, high = stated["intervals"][metric]
+        error = found.metrics[metric] / exact.metrics[metric] - 1
+        for what, value in (("", error), ("_low", low), ("_high", high)):
+            row[metric + what] = round(100 * value, 4)
+    return row
+
+
+def rows_in(path: Path) -> list[dict[str, float]]:
+    """The rows of a file, none if it does not exist."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as lines:
+        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(lines)]
+
+
+def table_of(rows: list[dict[str, float]]) -> str:
+    """How many seeds are within their interval, and how many within 1 %, by metric."""
+    lines = [
+        "| metric | seeds | within the interval | within 1 % | largest error |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name in JUDGED:
+        held = sum(one[f"{name}_low"] <= one[name] <= one[f"{name}_high"] for one in rows)
+        near = sum(abs(one[name]) < 1 for one in rows)
+        worst = max((abs(one[name]) for one in rows), default=0.0)
+        lines.append(f"| {name} | {len(rows)} | {held} | {near} | {worst:.2f} % |")
+    return "\n".join(lines)
+
+
+def _line(text: str) -> None:
+    print(text, flush=True)
+
+
+def main(name: str, what: str, *rest: str) -> None:
+    """Do what the arguments say."""
+    folder = Path(rest[-1])
+    path = folder / f"{name}.csv"
+    if what == "exact":
+        print(served(name, ExactSteps, folder / name))
+    elif what == "seeds":
+        exact = ServeResult.read(folder / name)
+        for seed in range(int(rest[0])):
+            rows = rows_in(path)
+            if seed not in {one["seed"] for one in rows}:
+                rows.append(row_of(name, seed, exact))
+                part = path.with_suffix(".part")
+                with part.open("w", newline="") as lines:
+                    made = csv.DictWriter(lines, _COLUMNS)
+                    made.writeheader()
+                    made.writerows(rows)
+                part.replace(path)
+    else:
+        print(table_of(rows_in(path)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,161 @@
+"""How far the times of requests are off because steps were estimated.
+
+Audits say how far some steps are off. The service is served again and again, each time with other
+errors of its steps, drawn from the audits: its metrics then differ from one time to the next as
+they differ from those of exact steps. Queues amplify errors of steps, and a step that ends a little
+later may take a request that another one would have taken; both are in the intervals, since the
+scheduler decides anew each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.serving.scheduling.interface import Batch
+from stepsim.serving.service.record import StepRows, joined
+from stepsim.serving.steps.audited import Audit, AuditedSteps
+from stepsim.serving.steps.interface import StepModel, StepTime
+
+Reals = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+JUDGED: Final = ("ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms")
+"""Metrics whose error is stated."""
+
+_TIMES: Final = 20
+"""Services with drawn errors."""
+
+_STUDENT: Final = 2.093
+"""Quantile 0.975 of Student's t with 19 degrees of freedom."""
+
+_FEWEST: Final = 2
+"""Audits from which on errors are drawn."""
+
+Serve = Callable[[list[StepModel]], Mapping[str, Any]]
+"""Serves all requests with these step models, and returns the metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricErrors:
+    """How far the metrics are from those of exact steps, as shares of them.
+
+    Attributes
+    ----------
+    rounds : how often the service was served with more effort than before.
+    wanted : the largest error that was asked for.
+    within : whether the time of all steps and every metric are within it.
+    intervals : 95 % intervals of the errors of metrics, by name; a metric above its exact value
+        has an error above 0. Empty if there are too few audits.
+    """
+
+    rounds: int
+    wanted: float
+    within: bool
+    intervals: Mapping[str, tuple[float, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All values by name."""
+        return asdict(self) | {"intervals": {k: list(v) for k, v in self.intervals.items()}}
+
+
+def metric_errors(
+    models: Sequence[AuditedSteps], rows: Sequence[StepRows], serve: Serve, rounds: int
+) -> MetricErrors:
+    """The errors of the metrics of a service whose steps, for each model, are ``rows``.
+
+    With errors of steps too large already, metrics are not looked at.
+    """
+    reports = [model.report() for model in models]
+    wanted = max(model.error for model in models)
+    audits = [one for model in models for one in model.audits]
+    known = len(audits) >= _FEWEST and all(report.bias is not None for report in reports)
+    if not known:
+        return MetricErrors(rounds, wanted, False, {})
+    intervals = _intervals(
+        _Recalled(joined(list(rows))), audits, serve, models[0].seed, len(models)
+    )
+    near = all(max(-low, high) <= wanted for low, high in intervals.values())
+    return MetricErrors(rounds, wanted, near and all(one.within for one in reports), intervals)
+
+
+def _intervals(
+    recalled: _Recalled, audits: Sequence[Audit], serve: Serve, seed: int, models: int
+) -> dict[str, tuple[float, float]]:
+    def metrics(factors: Reals) -> Mapping[str, Any]:
+        return serve([_Perturbed(recalled, factors) for _ in range(models)])
+
+    base = metrics(np.ones(len(recalled)))
+    names = [name for name in JUDGED if base.get(name)]
+    places = _logs([(one.requests, one.tokens, one.cached) for one in audits])
+    corrections = np.array([one.correction for one in audits])
+    rng = np.random.default_rng([seed, len(audits)])
+    found = []
+    for _ in range(_TIMES):
+        some = rng.integers(len(audits), size=len(audits))
+        # Like steps are off alike: each has the error of the nearest audit that was drawn.
+        nearest = some[_squares(recalled.places, places[some]).argmin(axis=1)]
+        drawn = metrics(corrections[nearest])
+        found.append([base[name] / drawn[name] - 1 for name in names])
+    errors = np.array(found)
+    middle = errors.mean(axis=0)
+    half = _STUDENT * errors.std(axis=0, ddof=1) * (1 + 1 / _TIMES) ** 0.5
+    ends = zip(names, middle - half, middle + half, strict=True)
+    return {name: (float(low), float(high)) for name, low, high in ends}
+
+
+class _Recalled:
+    """The times of steps by what they compute, from those of a service.
+
+    Attributes
+    ----------
+    places : logarithms of requests, new tokens and earlier tokens. [steps, 3]
+    """
+
+    def __init__(self, rows: StepRows) -> None:
+        amounts = np.stack([rows.requests, rows.new_tokens, rows.before_tokens], axis=1)
+        self.places = _logs(amounts)
+        self._weights = (self.places**2).sum(axis=1)
+        self._lengths = rows.length_ns.astype(float)
+        terms = np.concatenate([np.ones((len(amounts), 1)), amounts], axis=1)
+        each = np.maximum(self._lengths, 1.0)[:, None]
+        self._slopes = np.linalg.lstsq(terms / each, np.ones(len(terms)), rcond=None)[0]
+        self._fitted = terms @ self._slopes
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def of(self, batch: Batch) -> tuple[int, float]:
+        """The nearest step, and the time of a batch in ns."""
+        amounts = len(batch.request), int(batch.new.sum()), int(batch.before.sum())
+        at = _logs([amounts])[0]
+        step = int((self._weights - 2 * (self.places @ at)).argmin())
+        fitted = float(self._slopes[0] + self._slopes[1:] @ np.array(amounts))
+        ratio = fitted / self._fitted[step] if self._fitted[step] > 0 else 1.0
+        return step, self._lengths[step] * min(max(ratio, 0.5), 2.0)
+
+
+class _Perturbed:
+    """Steps that take so many times what is recalled of like steps."""
+
+    def __init__(self, recalled: _Recalled, factors: Reals) -> None:
+        self._recalled, self._factors = recalled, factors
+
+    def time(self, step: int, batch: Batch) -> StepTime:
+        """See `StepModel`."""
+        nearest, length = self._recalled.of(batch)
+        return StepTime(round(length * self._factors[nearest]))
+
+
+def _logs(amounts: Any) -> Reals:
+    return np.log1p(np.asarray(amounts, dtype=float))
+
+
+def _squares(some: Reals, others: Reals) -> Reals:
+    """Squared distances ``[some, others]``."""
+    found: Reals = ((some[:, None] - others[None]) ** 2).sum(axis=2)
+    return found

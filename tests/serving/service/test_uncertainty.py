@@ -1,0 +1,112 @@
+"""The error of metrics: intervals that hold the metrics of exact steps, and more effort until
+they are narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepsim.serving import Batch, LinearSteps, RandomLengths, StepTime
+from stepsim.serving.requests.arrivals import DrawnArrivals
+from stepsim.serving.service.serve import Service, prepare_service
+from stepsim.serving.service.uncertainty import JUDGED, metric_errors
+from stepsim.serving.steps.audited import Audit, AuditReport
+
+_WANTED = 0.01
+
+
+class Estimated:
+    """Linear steps that are too long by a share, with audits of some that say so."""
+
+    error, seed = _WANTED, 1
+
+    def __init__(self, bias: float, spread: float = 0.0) -> None:
+        self.exact = LinearSteps(step_ns=2e6, token_ns=2e4, decode_context_ns=40)
+        self.bias, self.spread = bias, spread
+        self.audits: list[Audit] = []
+
+    def time(self, step: int, batch: Batch) -> StepTime:
+        exact = self.exact.time(step, batch).ns
+        off = self.bias + self.spread * np.random.default_rng(step).standard_normal()
+        found = round(exact * (1 + off))
+        if step % 5 == 0:
+            self.audits.append(
+                Audit(
+                    step, len(batch.new), int(batch.new.sum()), int(batch.before.sum()), 1.0, found,
+                    0, found, exact,
+                )
+            )  # fmt: skip
+        return StepTime(found, how="estimated")
+
+    def report(self) -> AuditReport:
+        return AuditReport(
+            9, len(self.audits), 9, 0.0, 0.0, self.bias, self.bias, self.bias, _WANTED,
+            abs(self.bias) <= _WANTED,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def service() -> Service:
+    requests = RandomLengths(
+        count=60, input_len=400, output_len=24, input_range=0.5, seed=2
+    ).requests()
+    return prepare_service(
+        trace=DrawnArrivals(14.0, 1.0, 3).arrive(requests), num_blocks=4000,
+        steps="linear:2000000,20000,40",
+    )  # fmt: skip
+
+
+def errors(service: Service, model: Any) -> tuple[Any, Mapping[str, float]]:
+    """The stated errors, and the true ones."""
+    served = service._served([model], None, None)
+    found = service._metrics([Recording(served)])
+    exact = service._metrics([model.exact])
+    stated = metric_errors([model], served.steps, service._metrics, 0)
+    return stated, {name: found[name] / exact[name] - 1 for name in JUDGED}
+
+
+class Recording:
+    """The recorded times of steps."""
+
+    def __init__(self, served: Any) -> None:
+        self._rows = served.steps[0]
+
+    def time(self, step: int, batch: Batch) -> StepTime:
+        return StepTime(int(self._rows.length_ns[step]))
+
+
+def test_estimates_without_error_give_intervals_without_width(service: Service) -> None:
+    stated, true = errors(service, Estimated(0.0))
+    assert true == dict.fromkeys(JUDGED, 0.0)
+    assert stated.within
+    assert all(interval == (0.0, 0.0) for interval in stated.intervals.values())
+
+
+@pytest.mark.parametrize("bias", [-0.03, 0.03])
+def test_intervals_hold_what_a_bias_of_steps_makes_of_the_metrics(
+    service: Service, bias: float
+) -> None:
+    stated, true = errors(service, Estimated(bias, 0.004))
+    assert not stated.within
+    assert stated.intervals.keys() == set(JUDGED)
+    for name, (low, high) in stated.intervals.items():
+        assert low - 1e-3 <= true[name] <= high + 1e-3, (name, low, high)
+        assert (low + high) * bias > 0
+
+
+def test_queues_amplify_the_error_of_steps(service: Service) -> None:
+    stated, _ = errors(service, Estimated(0.009))
+    assert stated.intervals["ttft_mean_ms"][1] > 0.012
+    assert not stated.within
+
+
+def test_without_audits_nothing_is_stated(service: Service) -> None:
+    model = Estimated(0.0)
+    served = service._served([model], None, None)
+    model.audits = []
+    stated = metric_errors([model], served.steps, service._metrics, 2)
+    assert (stated.within, stated.intervals, stated.rounds) == (False, {}, 2)
+    assert stated.to_dict()["wanted"] == _WANTED
