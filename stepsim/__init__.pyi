@@ -10,6 +10,7 @@ from stepsim import (
     hardware as hardware,
     itensor as itensor,
     machine as machine,
+    noc as noc,
     report as report,
     results as results,
     serving as serving,

@@ -9,7 +9,7 @@ from stepsim.errors import did_you_mean
 
 NAMESPACES = (
     "fn", "nn", "data", "design", "dram", "ensembles", "errors", "explain", "functional", "graph",
-    "hardware", "itensor", "machine", "report", "results", "serving", "simulation", "sizing",
+    "hardware", "itensor", "machine", "noc", "report", "results", "serving", "simulation", "sizing",
     "sweep", "traces", "workloads",
 )  # fmt: skip
 """The modules that `stepsim` offers, in the order in which a name is looked for."""

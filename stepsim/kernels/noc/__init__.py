@@ -1,0 +1,1 @@
+"""Networks: when transfers that share links arrive."""
