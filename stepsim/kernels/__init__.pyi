@@ -88,6 +88,19 @@ from stepsim.kernels.memory.dram_table import (
     PortAccess as PortAccess,
     dram_table as dram_table,
 )
+from stepsim.kernels.noc.link import (
+    new_link_traffic as new_link_traffic,
+    run_link_traffic as run_link_traffic,
+)
+from stepsim.kernels.noc.npe import (
+    new_stepped_traffic as new_stepped_traffic,
+    run_steps as run_steps,
+)
+from stepsim.kernels.noc.transfers import (
+    new_byte_traffic as new_byte_traffic,
+    run_ports as run_ports,
+    run_shares as run_shares,
+)
 from stepsim.kernels.recording.journal import (
     CAUSE_BITS as CAUSE_BITS,
     LENGTH_SHIFT as LENGTH_SHIFT,

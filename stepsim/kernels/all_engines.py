@@ -11,6 +11,9 @@ from stepsim.kernels.engine import run
 from stepsim.kernels.engines import engine_of, recorded_engine_of
 from stepsim.kernels.hardware.clock import run_hardware
 from stepsim.kernels.memory.dispatch import ALL_MODELS
+from stepsim.kernels.noc.link import run_link
+from stepsim.kernels.noc.npe import run_steps
+from stepsim.kernels.noc.transfers import run_ports, run_shares
 from stepsim.kernels.recording.recorded import run_recorded
 from stepsim.kernels.recording.retiming import retime
 from stepsim.kernels.serving.expert_draws import look_up_experts
@@ -27,6 +30,7 @@ ENGINES: Final[Mapping[str, tuple[EntryPoint, ...]]] = {
     "hardware": (run_hardware,),
     "routing": (look_up_experts,),
     "serving": (run_service,),
+    "noc": (run_link, run_ports, run_shares, run_steps),
 }
 """Runs on common memory models, the same recorded, each memory model with an engine of its own,
-the DRAM alone (``st.dram``), the hardware level, and routing and scheduling of a service."""
+the DRAM alone (``st.dram``), the hardware level, routing and scheduling of a service, and networks alone (``st.noc``)."""

@@ -17,6 +17,17 @@ from stepsim.machine.model import (
     OnChip as OnChip,
     machine_json_schema as machine_json_schema,
 )
+from stepsim.machine.network import (
+    Flits as Flits,
+    Latencies as Latencies,
+    Network as Network,
+    PortRates as PortRates,
+    Rates as Rates,
+)
+from stepsim.machine.network_presets import (
+    list_networks as list_networks,
+    load_network as load_network,
+)
 
 # isort: split
 # for other rooms
@@ -30,6 +41,8 @@ from stepsim.machine.model import (
     DEFAULT_FIFO_DEPTH as DEFAULT_FIFO_DEPTH,
     milliseconds as milliseconds,
 )
+from stepsim.machine.network import packet_table as packet_table
+from stepsim.machine.network_presets import parse_network_overrides as parse_network_overrides
 from stepsim.machine.section import (
     Section as Section,
     choice as choice,

@@ -38,6 +38,7 @@ class Family(Generic[_M]):
     advice : a sentence on how to get a first file, or empty.
     others : names of the machines of the other level.
     other_level : that level, and what to call for ``{name}`` of it.
+    noun : what messages call a description.
     """
 
     kind: type[_M]
@@ -46,6 +47,7 @@ class Family(Generic[_M]):
     advice: str = ""
     others: Collection[str] = ()
     other_level: str = ""
+    noun: str = "machine"
 
 
 MACHINES: Final = Family(
@@ -93,11 +95,12 @@ def load_description(
     given = isinstance(machine, family.kind | str | Path)
     if not given or "\0" in str(machine) or not str(machine):
         raise MachineError(
-            f"machine: expected the name of a machine, a file, or a Machine, found {shown(machine)}"
+            f"{family.noun}: expected the name of a {family.noun}, a file, or a "
+            f"{family.kind.__name__}, found {shown(machine)}"
         )
     if overrides is not None and not isinstance(overrides, Mapping):
         raise MachineError(
-            f"machine overrides: expected a mapping such as {dict([family.example])}, found "
+            f"{family.noun} overrides: expected a mapping such as {dict([family.example])}, found "
             f"{shown(overrides)}"
         )
     where, data, lines = _source(family, machine)
@@ -152,13 +155,13 @@ def parse_overrides(items: Iterable[str], family: Family[Any] = MACHINES) -> dic
         key, equals, value = (part.strip() for part in item.partition("="))
         if not (key and equals and value):
             raise MachineError(
-                f"machine override {item!r}: expected key=value, for example "
+                f"{family.noun} override {item!r}: expected key=value, for example "
                 f"{family.example[0]}={family.example[1]}"
             )
         _check_override_key(family, key)
         if key in overrides:
             raise MachineError(
-                f"machine override '{key}' is given twice ({overrides[key]} and {value}); keep one"
+                f"{family.noun} override '{key}' is given twice ({overrides[key]} and {value}); keep one"
             )
         overrides[key] = value
     return overrides
@@ -167,9 +170,9 @@ def parse_overrides(items: Iterable[str], family: Family[Any] = MACHINES) -> dic
 def _source(family: Family[_M], machine: _M | str | Path) -> tuple[str, Any, dict[str, int]]:
     if isinstance(machine, Section):
         values = machine.to_dict()
-        return f"machine '{values['name']}'", values, {}
+        return f"{family.noun} '{values['name']}'", values, {}
     if isinstance(machine, str) and machine in family.presets:
-        return f"machine '{machine}'", family.presets[machine], {}
+        return f"{family.noun} '{machine}'", family.presets[machine], {}
     path, known = Path(machine), sorted(family.presets)
     if isinstance(machine, str) and not _looks_like_path(machine) and not _exists(path):
         if machine in family.others:
@@ -177,10 +180,10 @@ def _source(family: Family[_M], machine: _M | str | Path) -> tuple[str, Any, dic
                 f"machine '{machine}' belongs to {family.other_level.format(name=machine)}"
             )
         raise MachineError(
-            f"unknown machine '{machine}'{did_you_mean(machine, known)} "
-            f"Known machines: {', '.join(known)}; or give the path of a YAML file."
+            f"unknown {family.noun} '{machine}'{did_you_mean(machine, known)} "
+            f"Known {family.noun}s: {', '.join(known)}; or give the path of a YAML file."
         )
-    where = f"machine file {path}"
+    where = f"{family.noun} file {path}"
     document = _read(family, path, where)
     return where, document.data, document.lines
 
@@ -206,7 +209,8 @@ def _validated(family: Family[_M], data: Any, where: str, lines: Mapping[str, in
 def _override(family: Family[Any], data: Any, key: Any, value: Any) -> None:
     _check_override_key(family, key)
     if isinstance(value, str):
-        value = stepsim.documents.parse_yaml_value(value, f"machine override '{key}'", MachineError)
+        what = f"{family.noun} override '{key}'"
+        value = stepsim.documents.parse_yaml_value(value, what, MachineError)
     *sections, leaf = key.split(".")
     target = data
     for section in sections:
@@ -239,11 +243,12 @@ def _check_override_key(family: Family[Any], key: Any) -> None:
     known = known_keys(family.kind)
     if not isinstance(key, str):
         raise MachineError(
-            f"machine override: a key is a text such as '{family.example[0]}', found {shown(key)}"
+            f"{family.noun} override: a key is a text such as '{family.example[0]}', found "
+            f"{shown(key)}"
         )
     if key not in known:
         raise MachineError(
-            f"machine override: unknown key '{key}'{did_you_mean(key, list(known))} "
+            f"{family.noun} override: unknown key '{key}'{did_you_mean(key, list(known))} "
             f"Known: {', '.join(known)}"
         )
 
@@ -262,8 +267,8 @@ def _exists(path: Path) -> bool:
 def _read(family: Family[Any], path: Path, where: str) -> Document:
     if not _exists(path):
         raise MachineError(
-            f"{where}: no such file. Known machines: {', '.join(sorted(family.presets))}."
+            f"{where}: no such file. Known {family.noun}s: {', '.join(sorted(family.presets))}."
         )
     return stepsim.documents.load_yaml(
-        path, "machine file", MachineError, family.advice.replace("Start from", "See")
+        path, f"{family.noun} file", MachineError, family.advice.replace("Start from", "See")
     )

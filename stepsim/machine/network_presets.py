@@ -1,0 +1,124 @@
+"""Networks that stepsim ships, and how networks are found and read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from stepsim.machine.loading import Family, load_description, parse_overrides
+from stepsim.machine.network import Network
+from stepsim.typed import typed
+
+# All numbers are those of tt-npe (Apache-2.0, commit 1021603), its models of the devices
+# wormhole_b0 and blackhole: grid and core types, link and port rates, table of packet sizes,
+# latencies of reads and writes. Coordinates are of the physical grid, row first.
+_WORMHOLE: Final = {
+    "name": "wormhole",
+    "description": "Tenstorrent Wormhole B0: two one-way tori of 12 x 10 cores, 30 bytes per cycle.",
+    "topology": "torus",
+    "routing": "one-way",
+    "rows": 12,
+    "cols": 10,
+    "cores": "DEEEEDEEEE DWWWWDWWWW UWWWWDWWWW UWWWWDWWWW UWWWWDWWWW DWWWWDWWWW "
+    "DEEEEDEEEE DWWWWDWWWW UWWWWDWWWW UWWWWDWWWW UWWWWDWWWW DWWWWDWWWW",
+    "rates": {
+        "link": 30.0,
+        "source": {"worker": 28.1, "dram": 23.2, "ethernet": 28.1, "unused": 28.1},
+        "sink": {"worker": 28.1, "dram": 24.0, "ethernet": 24.0, "unused": 28.1},
+        "packets": "0:0 128:5.5 256:10.1 512:18 1024:27.4 2048:30 8192:30",
+    },
+    "latencies": {
+        "same_node": 70, "same_column": 154, "same_row": 170, "other": 270, "write": 40,
+        "write_per_hop": 10,
+    },
+}  # fmt: skip
+
+# tt-npe gives its DRAM ports 54 bytes per ns at 1.35 GHz, which is 40 as float32.
+_BLACKHOLE: Final = {
+    "name": "blackhole",
+    "description": "Tenstorrent Blackhole: two one-way tori of 12 x 17 cores, 60.9 bytes per cycle.",
+    "topology": "torus",
+    "routing": "one-way",
+    "rows": 12,
+    "cols": 17,
+    "cores": " ".join(
+        "DUUUUUUUUDUUUUUUU" if row == 0 else "DEEEEEEEUDEEEEEEE" if row == 1 else "DWWWWWWWUDWWWWWWW"
+        for row in range(12)
+    ),
+    "rates": {
+        "link": 60.9,
+        "source": {"worker": 60.9, "dram": 40.0, "ethernet": 999.9, "unused": 60.9},
+        "sink": {"worker": 60.9, "dram": 40.0, "ethernet": 999.9, "unused": 60.9},
+        "packets": "0:0 128:6 256:12.1 512:24.2 1024:48 2048:57.7 4096:58.7 8192:60.4 16384:60.9",
+    },
+    "latencies": {
+        "same_node": 65, "same_column": 177, "same_row": 217, "other": 329, "write": 40,
+        "write_per_hop": 11,
+    },
+}  # fmt: skip
+
+# The router of BookSim2 (BSD-2, commit 28f4329) with stages of one cycle each; see Flits. A flit of
+# 32 bytes is a link of 256 bits, as Wormhole's NoC has (Tenstorrent, tt-isa-documentation).
+_FLITS: Final = {"router": 4, "wire": 1, "inject": 2, "quantum": 4, "flit_bytes": 32}
+_RATES: Final = {"link": 32.0, "source": {"worker": 32.0}, "sink": {"worker": 32.0}}
+
+NETWORK_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "wormhole": _WORMHOLE,
+    "blackhole": _BLACKHOLE,
+    "mesh": {
+        "name": "mesh", "description": "A mesh of 8 x 8 places with the router of BookSim2.",
+        "topology": "mesh", "rows": 8, "cols": 8, "flits": _FLITS, "rates": _RATES,
+    },
+    "torus": {
+        "name": "torus", "description": "A torus of 8 x 8 places with the router of BookSim2.",
+        "topology": "torus", "rows": 8, "cols": 8, "flits": _FLITS, "rates": _RATES,
+    },
+    "ring": {
+        "name": "ring", "description": "A ring of 8 places with the router of BookSim2.",
+        "topology": "ring", "cols": 8, "flits": _FLITS, "rates": _RATES,
+    },
+    "switch": {
+        "name": "switch", "description": "A switch of 8 places with the router of BookSim2.",
+        "topology": "switch", "cols": 8, "flits": _FLITS, "rates": _RATES,
+    },
+}  # fmt: skip
+"""The values of every network by its name; what is left out has its default."""
+
+_FAMILY: Final = Family(
+    Network, NETWORK_PRESETS, ("rows", 4), "Start from 'stepsim noc --show mesh'.", noun="network"
+)
+
+
+def load_network(
+    network: Network | str | Path = "mesh", overrides: Mapping[str, Any] | None = None
+) -> Network:
+    """Get a network by the name of a preset, or by the path of a YAML file, and change values.
+
+    Parameters
+    ----------
+    network : name from `list_networks`, path of a file, or a network to change.
+    overrides : values by dotted key, e.g. ``{"rows": 4, "cols": 4, "flits.quantum": 16}``.
+
+    Raises
+    ------
+    MachineError : no such network; the file is unreadable or not YAML; an unknown, duplicate,
+        missing, mistyped or out-of-range key; a topology that does not connect its places.
+    """
+    return load_description(_FAMILY, network, overrides)
+
+
+def list_networks() -> tuple[str, ...]:
+    """Names of the built-in networks, sorted."""
+    return tuple(sorted(NETWORK_PRESETS))
+
+
+@typed
+def parse_network_overrides(items: Iterable[str]) -> dict[str, str]:
+    """Split ``key=value`` texts into the mapping that `load_network` takes as overrides.
+
+    Raises
+    ------
+    MachineError : no ``=``, no value after it, an unknown key, or a key given twice.
+    """
+    return parse_overrides(items, _FAMILY)
