@@ -18,6 +18,7 @@ from stepsim.data import data_folder, datasets, is_fetched
 __all__ = [
     "DATA",
     "FIXTURES",
+    "NOC_CASES",
     "NO_TRACES",
     "RAMULATOR",
     "REFERENCE_CASES",
@@ -51,6 +52,9 @@ SERVING_RUNS = Path(os.environ.get("STEPSIM_SERVING_RUNS", DATA / "serving" / "r
 """Recorded runs of a serving simulator on profiled tables, and of real GPUs beside them."""
 SCHEDULER_CASES = Path(os.environ.get("STEPSIM_SERVING_SCHEDULER", DATA / "serving" / "scheduler"))
 """Decisions of vLLM's scheduler: every case of every ``.jsonl`` is replayed."""
+
+NOC_CASES = Path(os.environ.get("STEPSIM_NOC_CASES", DATA / "noc" / "cases"))
+"""Cases of networks: every file is replayed."""
 
 FIXTURES = "recorded_"
 """How the names of fixtures begin that read recorded traces."""

@@ -40,7 +40,8 @@ def reproduce(
         typer.Argument(
             metavar="FIG...|PAGE",
             help="Numbers of figures, all, or FILE.py with your own figures; or one validation "
-            "page: validation (STeP), streamtensor-validation or serving-validation.",
+            "page: validation (STeP), streamtensor-validation, serving-validation or "
+            "noc-validation.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")],
@@ -70,7 +71,7 @@ def reproduce(
 
     Figures of the paper are compared with the published values. The page validation simulates every
     recorded point with several closure slacks; streamtensor-validation needs no traces, and
-    serving-validation replays the runs in the folder serving of --data.
+    serving-validation and noc-validation replay the folders serving and noc of --data.
     """
     if page := next((one for one in figures if one in _PAGES), None):
         if len(figures) > 1:
@@ -137,10 +138,26 @@ def _write_serving(page: Path, data: Path | None, fetch: bool, jobs: int | None)
     note(f"wrote {page}")
 
 
+def _write_noc(page: Path, data: Path | None, fetch: bool, jobs: int | None) -> None:
+    given = {"--fetch": fetch, "--jobs": jobs is not None}
+    if named := [name for name, is_given in given.items() if is_given]:
+        raise ArgError(f"{', '.join(named)}: no effect on {page.stem}; leave it out")
+    if data is None:
+        raise ArgError(
+            f"{page.stem}: recorded cases are needed; give the folder of noc/cases with --data"
+        )
+    stepsim.reproduce.make_folder(page.parent)
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("simulating")
+        stepsim.reproduce.write_noc_validation(page, data / "noc" / "cases")
+    note(f"wrote {page}")
+
+
 _PAGES: Final = {
     "validation": _write_validation,
     "streamtensor-validation": _write_streamtensor,
     "serving-validation": _write_serving,
+    "noc-validation": _write_noc,
 }
 """The validation pages; each is a file of its name in the folder."""
 

@@ -13,6 +13,7 @@ from stepsim.noc.models import flits_of
 from stepsim.noc.topology import Routes, Topology
 from stepsim.noc.traffic import Traffic, Whole
 from stepsim.results import schema
+from stepsim.typed import typed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +63,15 @@ class NocRun:
     def cycles(self) -> float:
         """The last arrival, counted from cycle 0."""
         return self.arrival.max(initial=0).item()  # type: ignore[no-any-return]
+
+    @typed
+    def cycles_of(self, first: int, last: int) -> float:
+        """Cycles from ``first`` to the last arrival of transfers ready from ``first`` to ``last``.
+
+        0 without such transfers.
+        """
+        chosen = (self.ready >= first) & (self.ready <= last)
+        return max(0, self.arrival[chosen].max(initial=0).item() - first)  # type: ignore[no-any-return]
 
     @property
     def in_flits(self) -> bool:

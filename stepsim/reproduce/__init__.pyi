@@ -2,6 +2,7 @@ from stepsim.reproduce.figure import countings as countings
 from stepsim.reproduce.figures import FIGURES as FIGURES, points_of as points_of
 from stepsim.reproduce.figures.archived import archived_points as archived_points
 from stepsim.reproduce.inputs import Inputs as Inputs
+from stepsim.reproduce.noc.validation_page import write_noc_validation as write_noc_validation
 from stepsim.reproduce.pages.files import make_folder as make_folder
 from stepsim.reproduce.pages.report import (
     headline_cells as headline_cells,

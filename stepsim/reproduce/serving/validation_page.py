@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stepsim.reproduce.pages.files import write_file
+from stepsim.reproduce.pages.markdown import table_lines
 from stepsim.reproduce.serving.closed_forms import closed_forms, in_system_ns
 from stepsim.reproduce.serving.real_runs import error_table, read_real_run, real_errors
 from stepsim.reproduce.serving.recorded import Case, gaps_check, recorded_runs
@@ -65,9 +66,9 @@ def serving_page(data: Path) -> str:
     return "\n".join(
         [
             _HEAD, _RECORDED,
-            *_table(_RUN_COLUMNS, (_run_row(*one) for one in replays)),
+            *table_lines(_RUN_COLUMNS, (_run_row(*one) for one in replays)),
             _REAL, error_table(_real_errors(runs, replays)),
-            _CLOSED, *_table(("", "simulated", "closed form"), [*rows, *_identities(replays)]),
+            _CLOSED, *table_lines(("", "simulated", "closed form"), [*rows, *_identities(replays)]),
         ]
     ).rstrip("\n") + "\n"  # fmt: skip
 
@@ -149,8 +150,3 @@ def _identities(replays: Iterable[tuple[Case, Replay]]) -> list[tuple[str, str, 
         time = found.clock_ns - int(outcomes.arrival_ns[0])
         rows.append((f"work, {name}: ns of steps", f"{busy:,}", f"{time:,}"))
     return rows
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
-    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
