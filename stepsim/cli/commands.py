@@ -35,6 +35,10 @@ _COMMANDS: Final = {
             "serving.serve:serve",
             "Serve requests with a model on a machine, and measure latencies and throughput.",
         ),
+        "noc": Place(
+            "noc:noc",
+            "Simulate transfers or an event trace on a network on chip, without a program.",
+        ),
         "sweep": Place(
             "sweeps.group:app",
             "Run the design points of a specification on its traces or search among them; show, "

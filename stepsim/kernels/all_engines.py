@@ -33,4 +33,5 @@ ENGINES: Final[Mapping[str, tuple[EntryPoint, ...]]] = {
     "noc": (run_link, run_ports, run_shares, run_steps),
 }
 """Runs on common memory models, the same recorded, each memory model with an engine of its own,
-the DRAM alone (``st.dram``), the hardware level, routing and scheduling of a service, and networks alone (``st.noc``)."""
+the DRAM alone (``st.dram``), the hardware level, routing and scheduling of a service, and networks
+alone (``st.noc``)."""

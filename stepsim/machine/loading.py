@@ -161,7 +161,8 @@ def parse_overrides(items: Iterable[str], family: Family[Any] = MACHINES) -> dic
         _check_override_key(family, key)
         if key in overrides:
             raise MachineError(
-                f"{family.noun} override '{key}' is given twice ({overrides[key]} and {value}); keep one"
+                f"{family.noun} override '{key}' is given twice ({overrides[key]} and {value}); "
+                "keep one"
             )
         overrides[key] = value
     return overrides

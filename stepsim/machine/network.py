@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from stepsim.machine.section import Section, choice, integer, number, optional, setting, text
@@ -85,7 +86,7 @@ class Rates(Section):
                 "packets",
                 "expected two or more pairs of bytes and rate such as '0:0 128:5.5 256:10.1'",
             )
-        elif any(a >= b for (a, _), (b, _) in zip(table, table[1:], strict=False)):
+        elif any(a >= b for (a, _), (b, _) in pairwise(table)):
             yield "packets", "expected bytes that rise from pair to pair"
         elif table[0][0] != 0:
             yield "packets", f"expected a first pair for 0 bytes, found {table[0][0]}"

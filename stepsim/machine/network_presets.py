@@ -15,7 +15,7 @@ from stepsim.typed import typed
 # latencies of reads and writes. Coordinates are of the physical grid, row first.
 _WORMHOLE: Final = {
     "name": "wormhole",
-    "description": "Tenstorrent Wormhole B0: two one-way tori of 12 x 10 cores, 30 bytes per cycle.",
+    "description": "Tenstorrent Wormhole B0: two one-way tori of 12 x 10 cores, 30 B/cycle.",
     "topology": "torus",
     "routing": "one-way",
     "rows": 12,
@@ -37,14 +37,13 @@ _WORMHOLE: Final = {
 # tt-npe gives its DRAM ports 54 bytes per ns at 1.35 GHz, which is 40 as float32.
 _BLACKHOLE: Final = {
     "name": "blackhole",
-    "description": "Tenstorrent Blackhole: two one-way tori of 12 x 17 cores, 60.9 bytes per cycle.",
+    "description": "Tenstorrent Blackhole: two one-way tori of 12 x 17 cores, 60.9 B/cycle.",
     "topology": "torus",
     "routing": "one-way",
     "rows": 12,
     "cols": 17,
     "cores": " ".join(
-        "DUUUUUUUUDUUUUUUU" if row == 0 else "DEEEEEEEUDEEEEEEE" if row == 1 else "DWWWWWWWUDWWWWWWW"
-        for row in range(12)
+        ["DUUUUUUUUDUUUUUUU", "DEEEEEEEUDEEEEEEE", *["DWWWWWWWUDWWWWWWW"] * 10]
     ),
     "rates": {
         "link": 60.9,

@@ -168,6 +168,12 @@ class NocRun:
             return None
         return self.topology.name_of(int(shares.argmax()))
 
+    @typed
+    def ends_of(self, link: int) -> tuple[int, int]:
+        """Places that a link leaves and reaches; a switch is the place after the last."""
+        one, other = self.topology.places_of(np.array([link]))
+        return int(one[0]), int(other[0])
+
     def table(self) -> pa.Table:
         """A row for every transfer, in Arrow; null is what is not known of it."""
         names = np.array([self.topology.place_name(i) for i in range(self.topology.places)])

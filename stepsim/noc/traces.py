@@ -21,7 +21,7 @@ from stepsim.errors import TraceError
 from stepsim.machine import Network, load_network
 from stepsim.noc.run import NocRun
 from stepsim.noc.topology import Topology
-from stepsim.noc.traffic import Traffic, Whole, traffic_of
+from stepsim.noc.traffic import Traffic, traffic_of
 from stepsim.typed import typed
 
 BARRIER_CYCLES: Final = 20

@@ -194,8 +194,8 @@ def _places(name: str, values: Any, count: int, cols: int) -> Whole:
         array = array[:, 0] * cols + array[:, 1]
     if array.ndim != 1 or len(array) != count:
         raise ArgError(
-            f"{name}: expected a place, or its row and column, for each of {count} transfers, found "
-            f"an array of {' x '.join(map(str, array.shape)) or 'no dims'}"
+            f"{name}: expected a place, or its row and column, for each of {count} transfers, "
+            f"found an array of {' x '.join(map(str, array.shape)) or 'no dims'}"
         )
     return np.ascontiguousarray(array.astype(np.int64))
 

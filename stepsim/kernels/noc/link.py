@@ -1,8 +1,8 @@
 """Packets in segments of flits, each of which reserves an input and an output of every router.
 
 A segment of n flits needs the input of a router that it comes from and the output that it goes to
-in the same n cycles, the first that are free in both from its arrival on. Events are in the order of
-time, packet and segment.
+in the same n cycles, the first that are free in both from its arrival on. Events are in the order
+of time, packet and segment.
 """
 
 from __future__ import annotations

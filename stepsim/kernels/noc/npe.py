@@ -90,8 +90,9 @@ def new_stepped_traffic(
         return np.zeros(count, np.int64)
 
     return SteppedTraffic(
-        np.array([step, congestion, count], np.int64), offset, total, base, begin, sinks, path, limited,
-        rate, waiting.copy(), delay, child_begin, child,
+        np.array([step, congestion, count], np.int64),
+        offset, total, base, begin, sinks, path, limited, rate,
+        waiting.copy(), delay, child_begin, child,
         queue=np.lexsort((np.arange(count), offset))[::-1].astype(np.int64),
         after=np.where(waiting > 0, 0, NEVER), live=whole(), speed=base.copy(),
         demand=np.zeros(len(rate), np.float32), moved=whole(), start=offset.copy(),

@@ -72,8 +72,9 @@ class ByteTraffic(NamedTuple):
 _INT: Final = np.dtype(np.int64)
 _REAL: Final = np.dtype(np.float64)
 _LAYOUT: Final = ByteTraffic(
-    words=_INT, ready=_REAL, left=_REAL, begin=_INT, path=_INT, rate=_REAL, waiting=_INT, delay=_INT,
-    child_begin=_INT, child=_INT, times=_REAL, numbers=_INT, start=_REAL, end=_REAL, waited=_REAL,
+    words=_INT, ready=_REAL, left=_REAL, begin=_INT, path=_INT, rate=_REAL, waiting=_INT,
+    delay=_INT, child_begin=_INT, child=_INT, times=_REAL, numbers=_INT, start=_REAL, end=_REAL,
+    waited=_REAL,
     place=_INT, share=_REAL, free=_REAL, users=_INT, head=_INT, owner=_INT, later=_INT,
     active=_INT, touched=_INT,
 )  # fmt: skip
@@ -93,7 +94,8 @@ def new_byte_traffic(
         return np.zeros(size)
 
     return ByteTraffic(
-        np.array([count], np.int64), ready.copy(), nbytes.copy(), begin, path, rate, waiting.copy(), delay, child_begin, child,
+        np.array([count], np.int64), ready.copy(), nbytes.copy(), begin, path, rate,
+        waiting.copy(), delay, child_begin, child,
         times=real(count), numbers=whole(count), start=np.full(count, -1.0),
         end=np.full(count, -1.0), waited=real(ports), place=whole(count), share=real(count),
         free=real(ports), users=whole(ports), head=np.full(ports, -1, np.int64),

@@ -1,8 +1,8 @@
 """Recorded traffic on networks on chip, and what other programs made of it.
 
-The files of a folder: ``npe_random.jsonl`` (tt-npe), ``silicon.jsonl`` (traces of Wormhole, with the
-cycles measured, and tt-npe), ``link.jsonl`` (the rules of the model ``link``, and BookSim2 on some
-of the same packets) and ``booksim_curves.csv`` (BookSim2 over rates).
+The files of a folder: ``npe_random.jsonl`` (tt-npe), ``silicon.jsonl`` (traces of Wormhole, with
+the cycles measured, and tt-npe), ``link.jsonl`` (the rules of the model ``link``, and BookSim2 on
+some of the same packets) and ``booksim_curves.csv`` (BookSim2 over rates).
 """
 
 from __future__ import annotations

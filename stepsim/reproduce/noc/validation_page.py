@@ -29,8 +29,8 @@ How close are simulated networks to other programs and to silicon? Written by
 `stepsim reproduce noc-validation`; do not edit.
 
 `tests/noc/test_noc_cases.py` asserts every number of the cases, `tests/noc/test_closed_forms.py`
-those that are known without a simulator, and `tests/noc/test_link_oracle.py` compares random traffic
-with a plain program of the same rules.
+those that are known without a simulator, and `tests/noc/test_link_oracle.py` compares random
+traffic with a plain program of the same rules.
 """
 
 _CASES = """\
@@ -54,9 +54,10 @@ _ROUTERS = """\
 ## Routers
 
 Mean latency of packets by BookSim2 (BSD-2-Clause) on meshes of 4 x 4 and 8 x 8: dimension-order
-routing, 8 virtual channels of 8 flits, stages of one cycle, uniform, transposed, neighbor and hot-node
-traffic, packets of 1, 4 and 16 flits. Packets are drawn by the same rates and patterns. `link` has
-neither finite buffers nor a number of virtual channels, so it is optimistic near saturation.
+routing, 8 virtual channels of 8 flits, stages of one cycle, uniform, transposed, neighbor and
+hot-node traffic, packets of 1, 4 and 16 flits. Packets are drawn by the same rates and patterns.
+`link` has neither finite buffers nor a number of virtual channels, so it is optimistic near
+saturation.
 """
 
 

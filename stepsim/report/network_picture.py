@@ -1,0 +1,164 @@
+"""A network as a picture: its places, and its links in the color of their load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+from stepsim.atomic import replacing
+from stepsim.drawing import FONT
+from stepsim.errors import OutputError
+from stepsim.noc import NocRun, Topology
+from stepsim.typed import typed
+
+_STEP: Final = 56.0
+_SIDE: Final = 24.0
+_MARGIN: Final = 44.0
+_HEAD: Final = 58.0
+_APART: Final = 4.0
+"""Pixels from the middle of a pair of links to each."""
+
+_FILLS: Final = {"W": "#ffffff", "D": "#cfe0f3", "E": "#dcecd5", "U": "#ececec"}
+_KEY: Final = {"W": "worker", "D": "DRAM", "E": "Ethernet", "U": "unused"}
+_COLD: Final = (221, 221, 221)
+_HOT: Final = (178, 24, 43)
+_MOST_PLACES: Final = 4096
+
+Point = tuple[float, float]
+
+
+@typed
+def draw_network(run: NocRun, path: str | PathLike[str]) -> None:
+    """Write a picture of the network of a run as SVG.
+
+    A link is the redder the nearer its load is to what it can take from cycle 0 to the last
+    arrival; pointing at it shows its name, load and transfers. Links around the edge of a torus end
+    half-way.
+
+    Raises
+    ------
+    OutputError : the name does not end in .svg, the file cannot be written, or the network has too
+        many places to be drawn.
+    """
+    file = Path(path)
+    if file.suffix.lower() != ".svg":
+        raise OutputError(f"{file}: the suffix is {file.suffix or 'missing'}, expected .svg")
+    if run.topology.places > _MOST_PLACES:
+        raise OutputError(
+            f"{file}: a network of {run.topology.places:,} places is not drawn; expected at most "
+            f"{_MOST_PLACES:,}, use NocRun.links()"
+        )
+    with replacing(file) as (part,):
+        part.write_text(_svg(run), encoding="utf-8")
+
+
+def _svg(run: NocRun) -> str:
+    topology = run.topology
+    points = _points(topology)
+    wide = max(x for x, _ in points) + _MARGIN
+    high = max(y for _, y in points) + _MARGIN
+    wide = max(wide, 420.0)
+    body = [*_links(run, points), *_places(topology, points), *_head(run)]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" '
+        f'viewBox="0 0 {wide:.0f} {high:.0f}" font-family="{FONT}" font-size="11">\n'
+        f'<rect width="{wide:.0f}" height="{high:.0f}" fill="#ffffff"/>\n'
+        + "\n".join(body)
+        + "\n</svg>\n"
+    )
+
+
+def _points(topology: Topology) -> list[Point]:
+    """Where the middle of every place is, and at last that of a switch."""
+    network = topology.network
+    if topology.is_grid:
+        return [
+            (_MARGIN + _STEP * (place % network.cols), _HEAD + _MARGIN + _STEP * (
+                place // network.cols)) for place in range(topology.places)
+        ]  # fmt: skip
+    count = topology.places
+    radius = max(1.5 * _STEP, _STEP * count / (2 * math.pi))
+    middle = _MARGIN + radius, _HEAD + _MARGIN + radius
+    around = [
+        (
+            middle[0] + radius * math.sin(2 * math.pi * i / count),
+            middle[1] - radius * math.cos(2 * math.pi * i / count),
+        )
+        for i in range(count)
+    ]
+    return [*around, middle] if network.topology == "switch" else around
+
+
+def _links(run: NocRun, points: list[Point]) -> Iterator[str]:
+    topology = run.topology
+    for row in sorted(run.links().to_pylist(), key=lambda one: one["link_share"]):
+        link = row["link"]
+        one, other = run.ends_of(link)
+        begin, end = points[one], points[other]
+        if topology.is_grid:
+            ways = ((_STEP, 0.0), (0.0, _STEP), (0.0, -_STEP), (-_STEP, 0.0))
+            across, down = ways[link % 4]
+            direct = abs(end[0] - begin[0]) + abs(end[1] - begin[1]) <= _STEP + 1e-6
+            same = (end[0] - begin[0]) * across + (end[1] - begin[1]) * down > 0
+            if not (direct and same):  # around the edge
+                end = begin[0] + across * 0.6, begin[1] + down * 0.6
+        length = math.hypot(end[0] - begin[0], end[1] - begin[1])
+        # Each link of a pair is to the right of its way.
+        aside = -(end[1] - begin[1]) / length * _APART, (end[0] - begin[0]) / length * _APART
+        about = f"{row['link_name']}: {row['link_share']:.1%}, {row['link_transfers']:,} transfers"
+        yield (
+            f'<line x1="{begin[0] + aside[0]:.1f}" y1="{begin[1] + aside[1]:.1f}" '
+            f'x2="{end[0] + aside[0]:.1f}" y2="{end[1] + aside[1]:.1f}" '
+            f'stroke="{_color(row["link_share"])}" stroke-width="5">'
+            f"<title>{escape(about)}</title></line>"
+        )
+
+
+def _places(topology: Topology, points: list[Point]) -> Iterator[str]:
+    letters = topology.network.core_letters
+    for place, (x, y) in enumerate(points):
+        fill = _FILLS[letters[place]] if place < len(letters) else "#ffffff"
+        name = topology.place_name(place)
+        kind = (
+            f", {_KEY[letters[place]]}" if topology.network.cores and place < len(letters) else ""
+        )
+        yield (
+            f'<rect x="{x - _SIDE / 2:.1f}" y="{y - _SIDE / 2:.1f}" width="{_SIDE:g}" '
+            f'height="{_SIDE:g}" rx="3" fill="{fill}" stroke="#555">'
+            f"<title>{escape(name + kind)}</title></rect>"
+        )
+        short = str(place) if place < topology.places else "S"
+        yield (
+            f'<text x="{x:.1f}" y="{y + 3.5:.1f}" font-size="9" text-anchor="middle" '
+            f'fill="#333333" pointer-events="none">{short}</text>'
+        )
+
+
+def _head(run: NocRun) -> Iterator[str]:
+    name = escape(run.topology.network.name)
+    busiest = run.busiest_link
+    load = "no link is used"
+    if busiest is not None:
+        share = run.metrics()["busiest_link_share"]
+        load = f"busiest link {escape(busiest)}, {share:.1%} of what it can take"
+    yield (
+        f'<text x="12" y="20" font-weight="bold" fill="#333333">{name}, model {run.model}: '
+        f"{len(run.arrival):,} transfers in {run.cycles:,.0f} cycles</text>"
+    )
+    yield f'<text x="12" y="37" fill="#333333">{load}</text>'
+    for i in range(5):
+        yield (
+            f'<rect x="{12 + 22 * i}" y="45" width="22" height="8" fill="{_color(i / 4)}">'
+            f"<title>{i / 4:.0%}</title></rect>"
+        )
+    yield '<text x="130" y="53" font-size="9" fill="#333333">0 to 100 % of the link</text>'
+
+
+def _color(share: float) -> str:
+    part = min(1.0, max(0.0, share))
+    mixed = (round(cold + (hot - cold) * part) for cold, hot in zip(_COLD, _HOT, strict=True))
+    return "#{:02x}{:02x}{:02x}".format(*mixed)
