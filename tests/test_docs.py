@@ -227,6 +227,10 @@ def test_dram_page() -> None:
     assert len(run_examples("dram.md")["rates"]) == 2
 
 
+def test_noc_page() -> None:
+    assert len(run_examples("noc.md")["alltoall"].arrival) == 256
+
+
 @pytest.mark.slow
 def test_addresses_page() -> None:
     names = run_examples("addresses.md")

@@ -44,7 +44,7 @@ def noc(
         Path | None,
         typer.Argument(
             metavar="TRAFFIC",
-            help="Table of transfers (.parquet or .csv), or event traces of tt-npe (.json, .jsonl).",
+            help="Table of transfers (.parquet, .csv), or event traces of tt-npe (.json, .jsonl).",
         ),
     ] = None,
     network: Annotated[

@@ -95,7 +95,7 @@ def warmup(
             help="'runs', 'recorded' (runs that are recorded, as `stepsim why` does), 'dram' and "
             "'recorded-dram' (the same with memory model `dram`), 'bounded' and 'recorded-bounded' "
             "(with `hbm.port.outstanding` and another model), 'requests' (the DRAM alone), "
-            "'hardware' (the hardware level).",
+            "'hardware' (the hardware level), 'noc' (networks alone).",
             show_default="all",
         ),
     ] = None,

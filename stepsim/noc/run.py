@@ -85,7 +85,8 @@ class NocRun:
         They include its waiting for the transfers before it from the same source, and are counted
         from the end of what it states to wait for.
         """
-        return self.arrival - self._released - self.alone
+        found: NDArray[Any] = self.arrival - self._released - self.alone
+        return found
 
     @cached_property
     def _released(self) -> NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -316,6 +317,26 @@ def dram() -> st.machine.Dram:
     return st.machine.Dram(preset="hbm2-hdl")
 
 
+TRANSFERS = {"source": [0, 1], "destination": [2, 2], "flits": [3, 4]}
+
+
+def mesh() -> st.machine.Network:
+    return st.noc.load_network("mesh", {"rows": 1, "cols": 3})
+
+
+@kept
+def network_run() -> st.noc.NocRun:
+    return st.noc.simulate(TRANSFERS, mesh())
+
+
+@kept
+def noc_events() -> Path:
+    row = [0, 0, 0, 0, 1, 1, 2, 2, 64]
+    path = new_file(".json")
+    path.write_text(json.dumps({"events": [row], "device": "wormhole_b0"}))
+    return path
+
+
 @kept
 def stalls() -> Any:
     from stepsim.results import stalls_of
@@ -449,6 +470,10 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "itensor.ITensor": itensor,
     "machine.Dram": dram,
     "machine.Energy": lambda: st.machine.Energy(sources="a paper"),
+    "machine.Network": mesh,
+    "machine.PortRates": lambda: st.machine.PortRates(worker=8.0),
+    "noc.NocRun": network_run,
+    "noc.NocTrace": kept(lambda: st.noc.read_traces(noc_events())[0]),
     "results.Diagnosis": diagnosis,
     "simulation.Case": case,
     "simulation.Prepared": prepared,

@@ -192,6 +192,23 @@ OTHERS: dict[str, Callable[[], Given]] = {
     "data.is_fetched": lambda: {"dataset": some.dataset()},
     "dram.simulate": lambda: {"addresses": [0, 32]},
     "dram.spec_of": lambda: {"dram": "hbm2-hdl"},
+    "machine.Latencies": lambda: {
+        "same_node": 1, "same_column": 1, "same_row": 1, "other": 1, "write": 1, "write_per_hop": 1,
+    },
+    "machine.Network": lambda: some.mesh().to_dict(),
+    "machine.PortRates": lambda: {"worker": 8.0},
+    "machine.Rates": lambda: {
+        "link": 8.0, "source": {"worker": 8.0}, "sink": {"worker": 8.0},
+    },
+    "noc.NocRun.cycles_of": lambda: {"first": 0, "last": 10},
+    "noc.NocRun.ends_of": lambda: {"link": 0},
+    "noc.NocTrace.cycles": lambda: {"run": some.network_run()},
+    "noc.NocTrace.traffic": lambda: {"network": "wormhole"},
+    "noc.read_traces": lambda: {"path": some.noc_events()},
+    "noc.simulate": lambda: {"traffic": some.TRANSFERS, "network": some.mesh()},
+    "report.draw_network": lambda: {
+        "run": some.network_run(), "path": some.new_file(".svg"),
+    },
     "ensembles.Ensemble.percentile": lambda: {"share": 50},
     "explain.stall_changes": lambda: {"before": some.stalls(), "after": some.stalls()},
     "explain.stall_tree": lambda: {

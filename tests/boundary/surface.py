@@ -38,6 +38,9 @@ INNER = {
     "machine.Dram": "contradictions completed derived",
     "machine.Energy": "contradictions",
     "machine.Hbm": "contradictions completed derived without_effect",
+    "machine.Network": "contradictions completed derived without_effect",
+    "machine.Rates": "contradictions",
+    "machine.PortRates": "of",
     "simulation.Prepared": "check judge words",
     "sweep.LocalBackend": "submit result wait",
     "sweep.Plan": "differences groups",
@@ -58,7 +61,8 @@ of operators, workloads, machines and backends override, and those that share wh
 RESULTS = (
     "Function", "Stream", "Result", "graph.Routing", "simulation.Case", "simulation.Prepared",
     "serving.FoundRate", "serving.ServeResult", "serving.ServiceComparison", "serving.ServiceWhy",
-    "sizing.FifoSizes", "sweep.LocalBackend", "sweep.SweepSpec", "sweep.TuneSpec",
+    "noc.NocRun", "noc.NocTrace", "sizing.FifoSizes",
+    "sweep.LocalBackend", "sweep.SweepSpec", "sweep.TuneSpec",
 )  # fmt: skip
 """Classes whose objects users get: their constructors take what only stepsim has. A specification
 of a sweep is given as a mapping, which `load_spec` checks."""

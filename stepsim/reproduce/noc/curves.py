@@ -94,9 +94,9 @@ def _point(row: dict[str, str]) -> CurvePoint:
 def _destinations(pattern: str, side: int, source: NDArray[Any], draw: Any) -> NDArray[np.int64]:
     y, x = np.divmod(source, side)
     found = {
-        "uniform": lambda: draw.integers(0, side * side, len(source)),
-        "transpose": lambda: x * side + y,
-        "neighbor": lambda: (y + 1) % side * side + (x + 1) % side,
-        "hotspot": lambda: np.full(len(source), _HOT_NODES[side]),
-    }[pattern]()
-    return np.asarray(found, np.int64)
+        "uniform": draw.integers(0, side * side, len(source)),
+        "transpose": x * side + y,
+        "neighbor": (y + 1) % side * side + (x + 1) % side,
+        "hotspot": np.full(len(source), _HOT_NODES[side]),
+    }
+    return np.asarray(found[pattern], np.int64)
