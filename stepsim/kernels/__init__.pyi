@@ -88,6 +88,21 @@ from stepsim.kernels.memory.dram_table import (
     PortAccess as PortAccess,
     dram_table as dram_table,
 )
+from stepsim.kernels.noc.chips.creation import (
+    new_chip_collective as new_chip_collective,
+    new_chip_messages as new_chip_messages,
+)
+from stepsim.kernels.noc.chips.layout import (
+    MOST_WAITED_NS as MOST_WAITED_NS,
+    ChipTopology as ChipTopology,
+    CollectiveAlgorithm as CollectiveAlgorithm,
+    CollectiveKind as CollectiveKind,
+)
+from stepsim.kernels.noc.chips.loop import run_chips as run_chips
+from stepsim.kernels.noc.chips.plan import (
+    CollectivePlan as CollectivePlan,
+    plan_collective as plan_collective,
+)
 from stepsim.kernels.noc.link import (
     new_link_traffic as new_link_traffic,
     run_link_traffic as run_link_traffic,

@@ -11,6 +11,7 @@ from stepsim.kernels.engine import run
 from stepsim.kernels.engines import engine_of, recorded_engine_of
 from stepsim.kernels.hardware.clock import run_hardware
 from stepsim.kernels.memory.dispatch import ALL_MODELS
+from stepsim.kernels.noc.chips.loop import run_chips
 from stepsim.kernels.noc.link import run_link
 from stepsim.kernels.noc.npe import run_steps
 from stepsim.kernels.noc.transfers import run_ports, run_shares
@@ -27,6 +28,7 @@ ENGINES: Final[Mapping[str, tuple[EntryPoint, ...]]] = {
     **{name: (engine_of(name),) for name in _OWN},
     **{f"recorded-{name}": (recorded_engine_of(name),) for name in _OWN},
     "requests": (run_traffic,),
+    "chips": (run_chips,),
     "hardware": (run_hardware,),
     "routing": (look_up_experts,),
     "serving": (run_service,),
@@ -34,4 +36,4 @@ ENGINES: Final[Mapping[str, tuple[EntryPoint, ...]]] = {
 }
 """Runs on common memory models, the same recorded, each memory model with an engine of its own,
 the DRAM alone (``st.dram``), the hardware level, routing and scheduling of a service, and networks
-alone (``st.noc``)."""
+alone (``st.noc``), on a chip and of chips."""

@@ -1,3 +1,4 @@
+from stepsim.machine.chips import Chips as Chips
 from stepsim.machine.compute import Compute as Compute
 from stepsim.machine.costs import Costs as Costs
 from stepsim.machine.device import Device as Device
@@ -31,6 +32,7 @@ from stepsim.machine.network_presets import (
 
 # isort: split
 # for other rooms
+from stepsim.machine.chips import MOST_CHIPS as MOST_CHIPS, ChipDimension as ChipDimension
 from stepsim.machine.dram import MOST_CHANNELS as MOST_CHANNELS
 from stepsim.machine.loading import (
     Family as Family,

@@ -13,6 +13,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from stepsim.deferred import deferred
+from stepsim.machine.chips import Chips as Chips
 from stepsim.machine.compute import Compute as Compute
 from stepsim.machine.costs import Costs as Costs
 from stepsim.machine.device import Device as Device
@@ -214,6 +215,9 @@ class Machine(Section):
     compute: Compute | None = optional(Compute, "total compute bandwidth and regions")
     energy: Energy | None = optional(
         Energy, "energies of accesses and operations; runs then report joules"
+    )
+    chips: Chips | None = optional(
+        Chips, "several chips, each of which is what the rest describes, and their links"
     )
 
     @classmethod

@@ -68,6 +68,11 @@ def nullable(kind: Schema) -> Schema:
     return {"anyOf": [kind, {"type": "null"}]}
 
 
+def per_dimension(kind: Schema) -> Schema:
+    """A value, or a list of values with one for each dimension, which becomes a tuple."""
+    return {"anyOf": [kind, {"items": kind, "minItems": 1, "type": "array"}]}
+
+
 class Section:
     """Base class of sections, which are dataclasses; every value of an instance is checked.
 
@@ -106,7 +111,7 @@ class Section:
                 continue
             value = getattr(self, each.name)
             if value is not None or not _may_be_absent(each):
-                values[each.name] = value.to_dict() if isinstance(value, Section) else value
+                values[each.name] = _written(value)
         return values
 
     @classmethod
@@ -262,14 +267,30 @@ def _checked(
         return None
     for arm in kind.get("anyOf", (kind,)):
         if _fits(arm, value):
-            return float(value) if arm["type"] == "number" else _plain(value)
+            return _as(arm, value)
     found.append(_problem("wrong_value", where, value))
     return None
+
+
+def _as(kind: Schema, value: Any) -> Any:
+    """A value that fits, as exactly the type of its kind."""
+    if kind["type"] == "array":
+        return tuple(_as(kind["items"], each) for each in value)
+    return float(value) if kind["type"] == "number" else _plain(value)
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Section):
+        return value.to_dict()
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _fits(kind: Schema, value: Any) -> bool:
     if kind["type"] == "null":
         return value is None
+    if kind["type"] == "array":
+        listed = isinstance(value, list | tuple) and len(value) >= kind["minItems"]
+        return listed and all(_fits(kind["items"], each) for each in value)
     if kind["type"] == "number":
         real = isinstance(value, int | float) and not isinstance(value, bool)
         if not real or value > sys.float_info.max:

@@ -1,4 +1,7 @@
 from stepsim.machine import list_networks as list_networks, load_network as load_network
+from stepsim.noc.chips.collectives import simulate_collective as simulate_collective
+from stepsim.noc.chips.messages import simulate_chips as simulate_chips
+from stepsim.noc.chips.run import ChipRun as ChipRun, CollectiveRun as CollectiveRun
 from stepsim.noc.run import NocRun as NocRun
 from stepsim.noc.simulate import simulate as simulate
 from stepsim.noc.traces import NocTrace as NocTrace, read_traces as read_traces

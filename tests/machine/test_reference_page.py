@@ -22,7 +22,9 @@ def test_every_key_is_described_with_its_range() -> None:
         elif least := re.search(r"a number ((?:from|above) 0)", expectation):
             assert rows[key].strip() == least[1], key
         else:
-            choices = re.findall(r"'([\w-]+)'", expectation.split(" (")[0])
+            # A value for each dimension is described as one.
+            single = expectation.split(" (")[0].split(" or a non-empty list of ")[0]
+            choices = re.findall(r"'([\w-]+)'", single)
             described = ", ".join(f"`{choice}`" for choice in choices) or "text"
             assert rows[key].strip() == described, key
 

@@ -1,0 +1,1 @@
+"""Networks of chips: messages, and the collectives that send them."""

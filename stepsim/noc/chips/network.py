@@ -1,0 +1,88 @@
+"""The network of chips that is given, and what the engine needs of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepsim.arguments import shown
+from stepsim.errors import ArgError
+from stepsim.kernels import ChipTopology
+from stepsim.machine import ChipDimension, Chips, Machine
+
+_TOPOLOGIES = {
+    "ring": ChipTopology.RING,
+    "fully-connected": ChipTopology.FULLY_CONNECTED,
+    "switch": ChipTopology.SWITCH,
+}
+
+_MOST_LINKS = 1 << 22
+_MOST_NS = 1 << 62
+
+
+def chips_of(chips: Any) -> Chips:
+    """The description of several chips, from one or from a machine.
+
+    Raises
+    ------
+    ArgError : neither of them, or a machine of a single chip.
+    """
+    if isinstance(chips, Machine):
+        if chips.chips is None:
+            raise ArgError(
+                f"chips: machine '{chips.name}' is one chip; state its section chips, as in "
+                "load_machine(..., {'chips.count': 8, 'chips.topology': 'ring', "
+                "'chips.gib_per_second': 50, 'chips.latency_ns': 500})"
+            )
+        return chips.chips
+    if not isinstance(chips, Chips):
+        raise ArgError(
+            f"chips: expected a stepsim.machine.Chips, or a machine with chips, found "
+            f"{shown(chips)}"
+        )
+    return chips
+
+
+def contended(chips: Chips) -> tuple[ChipTopology, ChipDimension]:
+    """The one dimension of a network whose links the engine follows.
+
+    Raises
+    ------
+    ArgError : more dimensions, fewer chips than the topology joins, or too many links.
+    """
+    if len(chips.dimensions) > 1:
+        raise ArgError(
+            f"chips: contention for links is modeled in one dimension, found "
+            f"{len(chips.dimensions)}; leave contention out (contention=False), or describe one "
+            "dimension"
+        )
+    [dimension] = chips.dimensions
+    least = 3 if dimension.topology == "ring" else 2
+    if dimension.chips < least:
+        other = "; join two chips by topology 'fully-connected'" if dimension.chips == 2 else ""
+        raise ArgError(
+            f"chips.count: topology '{dimension.topology}' joins {least} chips or more, found "
+            f"{dimension.chips}{other}"
+        )
+    if dimension.topology == "fully-connected" and dimension.chips**2 > _MOST_LINKS:
+        raise ArgError(
+            f"chips.count: {dimension.chips} chips with a link between any two are more than the "
+            f"{_MOST_LINKS} links that can be followed; use topology 'switch', or leave contention "
+            "out"
+        )
+    return _TOPOLOGIES[dimension.topology], dimension
+
+
+def check_times(what: str, chips: Chips, latest: int, most_bytes: int, steps: int) -> None:
+    """Refuse what might take longer than whole ns can count.
+
+    Raises
+    ------
+    ArgError : ``steps`` transfers of ``most_bytes`` one after the other, from ``latest`` on, do.
+    """
+    each = max(one.latency_ns + most_bytes / one.bytes_per_ns for one in chips.dimensions)
+    if not latest + each * steps < _MOST_NS:
+        raise ArgError(
+            f"{what}: {most_bytes} bytes take {each:.3g} ns on a link, and {steps} such transfers "
+            f"may not end within 2**62 ns; send less, or state a larger chips.gib_per_second or a "
+            "smaller chips.latency_ns"
+        )
