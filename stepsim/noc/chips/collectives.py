@@ -43,7 +43,7 @@ def simulate_collective(
     endpoint_ns: int = 10,
     memory_gb_per_second: float | None = None,
 ) -> CollectiveRun:
-    """Run a collective on all chips, with contention for links.
+    """Run a collective on all chips, with congestion for links.
 
     The steps are those of ASTRA-sim's system layer (MIT, commit af2492b): a chip sends its next
     message ``endpoint_ns`` after it received one, where a sum is due after it also passed local
@@ -67,7 +67,7 @@ def simulate_collective(
     ------
     ArgError : an unknown kind or algorithm, or one that does not go with the kind, the topology or
         the number of chips; a number out of range; no bandwidth of memory where sums need one, or
-        one where they do not; more messages than can be kept; a network that contention is not
+        one where they do not; more messages than can be kept; a network that congestion is not
         modeled for.
     """
     kind_code = _chosen("kind", kind, KINDS)

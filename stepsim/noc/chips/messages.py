@@ -1,59 +1,62 @@
-"""Messages between chips, with or without contention for links."""
+"""Messages between chips, with or without congestion for links."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import counted, flag, shown
-from stepsim.errors import ArgError
+from stepsim.dram import whole_array
+from stepsim.errors import ArgError, did_you_mean
 from stepsim.kernels import new_chip_messages, run_chips
 from stepsim.machine import ChipDimension, Chips, Machine
 from stepsim.noc.chips.network import check_times, chips_of, contended
 from stepsim.noc.chips.run import ChipRun
 
-COLUMNS = ("sent_ns", "source_chip", "destination_chip", "message_bytes")
-"""What is given of a message, in the order of the columns of an array."""
+COLUMNS = ("time", "source", "destination", "bytes")
+"""What is given of a message."""
 
 _MOST_MESSAGES = 1 << 23
 _MOST_BYTES = 1 << 50
 _MOST_NS = 1 << 61
 
 
-def simulate_chips(messages: Any, chips: Chips | Machine, *, contention: bool = True) -> ChipRun:
+def simulate_chips(messages: Any, chips: Chips | Machine, *, congestion: bool = True) -> ChipRun:
     """Send messages between chips until all of them have arrived.
 
-    With contention a link sends one message at a time, and those that wait are sent in the order in
-    which they came; a device has a message as a whole before it sends it on. Without contention a
+    With congestion a link sends one message at a time, and those that wait are sent in the order in
+    which they came; a device has a message as a whole before it sends it on. Without congestion a
     message takes the same time whatever else is sent. The rules are those of ASTRA-sim's analytical
     networks (MIT, commit 599a047).
 
     Parameters
     ----------
-    messages : rows of time in ns, source, destination and bytes [messages, 4]; or an Arrow table
-        with the columns ``sent_ns`` (optional: 0), ``source_chip``, ``destination_chip`` and
-        ``message_bytes``. Chips are counted from 0, dimension 0 first.
+    messages : an Arrow table or a mapping of columns with a value for each message: ``source`` and
+        ``destination`` (chips from 0, dimension 0 first), ``bytes``, and ``time`` (in ns; all 0
+        without it).
     chips : a :class:`stepsim.machine.Chips`, or a machine with chips.
-    contention : whether messages wait for links; only without may there be several dimensions.
+    congestion : whether messages wait for links; only without may there be several dimensions.
 
     Raises
     ------
     ArgError : other values; a chip that there is not; a message from a chip to itself or of 0
-        bytes; times beyond 2**61 ns; a network that contention is not modeled for.
+        bytes; times beyond 2**61 ns; a network that congestion is not modeled for.
     """
     network = chips_of(chips)
-    contention = flag("contention", contention)
+    congestion = flag("congestion", congestion)
+    if congestion:
+        topology, dimension = contended(network)
     known = _columns(messages)
     _check(known, network.total)
     sent, source, destination, amount = known
     most = int(amount.max(initial=0))
     latest = int(sent.max(initial=0))
-    if not contention:
+    if not congestion:
         check_times("messages", network, latest, most, max(one[1] for one in network.dimensions))
-        return _without_contention(network, known)
-    topology, dimension = contended(network)
+        return _without_congestion(network, known)
     hops = hops_of(dimension, source, destination)
     check_times("messages", network, latest, most, int(hops.sum()))
     state = new_chip_messages(
@@ -68,53 +71,52 @@ def simulate_chips(messages: Any, chips: Chips | Machine, *, contention: bool = 
 
 
 def _columns(messages: Any) -> tuple[NDArray[np.int64], ...]:
-    if hasattr(messages, "column_names"):
-        return _of_table(messages)
-    rows = _whole("messages", messages)
-    if rows.size == 0:
-        rows = rows.reshape(0, len(COLUMNS))
-    if rows.ndim != 2 or rows.shape[1] != len(COLUMNS):
+    """Times, sources, destinations and bytes."""
+    is_table = hasattr(messages, "column_names")
+    if not is_table and not isinstance(messages, Mapping):
         raise ArgError(
-            f"messages: expected rows of {len(COLUMNS)} numbers (time in ns, source, destination, "
-            f"bytes), found an array of shape {rows.shape}"
+            f"messages: expected an Arrow table or a mapping of columns, found {shown(messages)}"
         )
-    return tuple(np.ascontiguousarray(column) for column in rows.T)
-
-
-def _of_table(table: Any) -> tuple[NDArray[np.int64], ...]:
-    missing = [name for name in COLUMNS[1:] if name not in table.column_names]
-    if missing:
-        raise ArgError(
-            f"messages: expected a table with a column '{missing[0]}', found the columns "
-            f"{', '.join(table.column_names) or 'none'}"
-        )
-    found = []
-    for name in COLUMNS:
-        if name not in table.column_names:
-            found.append(np.zeros(table.num_rows, np.int64))
-            continue
-        column = table[name]
-        if column.null_count:
+    names = list(messages.column_names if is_table else messages)
+    for name in COLUMNS[1:]:
+        if name not in names:
             raise ArgError(
-                f"messages: column '{name}' has {counted(column.null_count, 'null')}; expected a "
-                "number in every row"
+                f"messages: expected a column '{name}', found the columns "
+                f"{', '.join(map(str, names)) or 'none'}"
             )
-        values = _whole(f"messages: column '{name}'", column.to_numpy())
-        found.append(np.ascontiguousarray(values))
-    return tuple(found)
+    for name in names:
+        if name not in COLUMNS:
+            near = did_you_mean(name, COLUMNS) if isinstance(name, str) else "."
+            raise ArgError(
+                f"messages: unknown column {shown(name)}{near} Known: {', '.join(COLUMNS)}"
+            )
+    found = {name: _whole(name, messages[name]) for name in COLUMNS if name in names}
+    count = len(found["source"])
+    for name, values in found.items():
+        if len(values) != count:
+            raise ArgError(
+                f"messages: column '{name}': expected one number for each of {count} sources, "
+                f"found {len(values)}"
+            )
+    return found.get("time", np.zeros(count, np.int64)), *(found[name] for name in COLUMNS[1:])
 
 
-def _whole(what: str, values: Any) -> NDArray[np.int64]:
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        array = np.empty(1, object)
-    if array.ndim and not array.size:
-        return array.astype(np.int64)
-    if array.dtype.kind not in "iu" or (array.dtype.kind == "u" and array.max() > _MOST_NS):
-        found = shown(values) if array.dtype == object else f"{array.ndim} dims of {array.dtype}"
-        raise ArgError(f"{what}: expected an array of whole numbers below 2**61, found {found}")
-    return array.astype(np.int64)
+def _whole(name: str, values: Any) -> NDArray[np.int64]:
+    """A column of whole numbers that are below 2**62, of either sign."""
+    if getattr(values, "null_count", 0):
+        nulls = counted(values.null_count, "null")
+        raise ArgError(f"messages: column '{name}' has {nulls}; expected a number in every row")
+    array: Any = whole_array(f"messages: column '{name}'", values)
+    if array.ndim != 1:
+        raise ArgError(
+            f"messages: column '{name}': expected an array of one dim, found {array.ndim} dims"
+        )
+    for value in (array.min(initial=0), array.max(initial=0)):
+        if not -_MOST_NS <= int(value) <= _MOST_NS:
+            raise ArgError(
+                f"messages: column '{name}': expected numbers up to 2**61, found {int(value)}"
+            )
+    return np.ascontiguousarray(array, np.int64)
 
 
 def _check(columns: tuple[NDArray[np.int64], ...], chips: int) -> None:
@@ -155,7 +157,7 @@ def hops_of(
     return np.full(len(source), 2 if dimension.topology == "switch" else 1)
 
 
-def _without_contention(network: Chips, columns: tuple[NDArray[np.int64], ...]) -> ChipRun:
+def _without_congestion(network: Chips, columns: tuple[NDArray[np.int64], ...]) -> ChipRun:
     """Only the lowest dimension counts in which source and destination differ."""
     sent, source, destination, amount = columns
     hops = np.zeros(len(sent), np.int64)

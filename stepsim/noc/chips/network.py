@@ -51,8 +51,8 @@ def contended(chips: Chips) -> tuple[ChipTopology, ChipDimension]:
     """
     if len(chips.dimensions) > 1:
         raise ArgError(
-            f"chips: contention for links is modeled in one dimension, found "
-            f"{len(chips.dimensions)}; leave contention out (contention=False), or describe one "
+            f"chips: congestion for links is modeled in one dimension, found "
+            f"{len(chips.dimensions)}; leave congestion out (congestion=False), or describe one "
             "dimension"
         )
     [dimension] = chips.dimensions
@@ -66,7 +66,7 @@ def contended(chips: Chips) -> tuple[ChipTopology, ChipDimension]:
     if dimension.topology == "fully-connected" and dimension.chips**2 > _MOST_LINKS:
         raise ArgError(
             f"chips.count: {dimension.chips} chips with a link between any two are more than the "
-            f"{_MOST_LINKS} links that can be followed; use topology 'switch', or leave contention "
+            f"{_MOST_LINKS} links that can be followed; use topology 'switch', or leave congestion "
             "out"
         )
     return _TOPOLOGIES[dimension.topology], dimension

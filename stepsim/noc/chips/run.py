@@ -30,7 +30,7 @@ class ChipRun:
     sent_ns, source, destination, nbytes, hops, arrived_ns : of every message; hops are links.
     finish_ns : of every chip: its last arrival, or the end of its part of a collective; -1 where
         there is none.
-    last_event_ns : when the last link was free again; without contention the last arrival.
+    last_event_ns : when the last link was free again; without congestion the last arrival.
     """
 
     chips: Chips
@@ -50,7 +50,7 @@ class ChipRun:
         return int(self.finish_ns.max(initial=0))
 
     def messages(self) -> pa.Table:
-        """A row for every message, as an Arrow table that `simulate_chips` takes as well."""
+        """A row for every message, as an Arrow table."""
         return _table("chip_messages", self._of_messages())
 
     def per_chip(self) -> pa.Table:
@@ -69,11 +69,11 @@ class ChipRun:
 
         Raises
         ------
-        ArgError : the run was without contention, which has no links.
+        ArgError : the run was without congestion, which has no links.
         """
         links = self._links
         if links is None:
-            raise ArgError("links: without contention no links are followed; run with contention")
+            raise ArgError("links: without congestion no links are followed; run with congestion")
         begin, end = _ends(*self.chips.dimensions[0][:2])
         busy, waited = links["busy_ns"], links["waited_ns"]
         return _table(

@@ -30,15 +30,19 @@ def _one(case: dict[str, Any]) -> Chips:
     return _chips([[case[name] for name in ("topology", "n", "bandwidth", "latency")]])
 
 
+def _columns(names: str, case: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(names.split(), zip(*case["messages"], strict=True), strict=True))
+
+
 def _of_messages(case: dict[str, Any]) -> None:
-    run = simulate_chips(case["messages"], _one(case))
+    run = simulate_chips(_columns("time source destination bytes", case), _one(case))
     assert run.arrived_ns.tolist() == case["arrival"]
     assert run.last_event_ns == case["last_event"]
 
 
 def _of_delays(case: dict[str, Any]) -> None:
-    messages = [[0, *one] for one in case["messages"]]
-    run = simulate_chips(messages, _chips(case["dims"]), contention=False)
+    messages = _columns("source destination bytes", case)
+    run = simulate_chips(messages, _chips(case["dims"]), congestion=False)
     assert run.arrived_ns.tolist() == case["delay"]
 
 
