@@ -337,6 +337,14 @@ def noc_events() -> Path:
     return path
 
 
+def chips() -> st.machine.Chips:
+    return st.machine.Chips(topology="switch", count=4, gib_per_second=50, latency_ns=500)
+
+
+def messages() -> dict[str, list[int]]:
+    return {"source": [0, 1], "destination": [1, 2], "bytes": [64, 128]}
+
+
 @kept
 def stalls() -> Any:
     from stepsim.results import stalls_of
@@ -468,12 +476,14 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "hardware.Network": lambda: Current.network,
     "itensor.AffineMap": lambda: itensor().map,
     "itensor.ITensor": itensor,
+    "machine.Chips": chips,
     "machine.Dram": dram,
     "machine.Energy": lambda: st.machine.Energy(sources="a paper"),
     "machine.Network": mesh,
     "machine.PortRates": lambda: st.machine.PortRates(worker=8.0),
     "noc.NocRun": network_run,
     "noc.NocTrace": kept(lambda: st.noc.read_traces(noc_events())[0]),
+    "noc.ChipRun": kept(lambda: st.noc.simulate_chips(messages(), chips())),
     "results.Diagnosis": diagnosis,
     "simulation.Case": case,
     "simulation.Prepared": prepared,

@@ -179,6 +179,7 @@ SERVING: dict[str, Callable[[], Given]] = {
 OTHERS: dict[str, Callable[[], Given]] = {
     "Machine": lambda: some.machine().to_dict(),
     "hardware.Machine": lambda: st.hardware.load_machine().to_dict(),
+    "machine.Chips": lambda: some.chips().to_dict(),
     "machine.Energy": lambda: {"sources": "a paper"},
     "machine.Hbm": lambda: {
         "model": "interleaved", "request_bytes": 64, "channels": 2, "latency": 1, "interval": 1,
@@ -222,6 +223,12 @@ OTHERS: dict[str, Callable[[], Given]] = {
     "functional.TileValue.of": lambda: {"data": np.ones((2, 2))},
     "graph.Wiring.fifo_of": lambda: {"stream": some.stream()},
     "report.draw_curves": lambda: {"shown": [some.panel()], "x": "rate", "path": _picture()},
+
+
+    "noc.simulate_chips": lambda: {"messages": some.messages(), "chips": some.chips()},
+    "noc.simulate_collective": lambda: {
+        "kind": "all-gather", "nbytes": 64, "chips": some.chips(),
+    },
     "report.draw_designs": lambda: {
         "points": some.costs().points, "x": "onchip_bytes", "y": "cycles", "path": _picture(),
     },

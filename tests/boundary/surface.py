@@ -35,6 +35,7 @@ INNER = {
     "graph.StreamFunction": "infer",
     "graph.TupleType": "changed",
     "hardware.Machine": "contradictions completed derived without_effect",
+    "machine.Chips": "contradictions",
     "machine.Dram": "contradictions completed derived",
     "machine.Energy": "contradictions",
     "machine.Hbm": "contradictions completed derived without_effect",
@@ -59,7 +60,8 @@ INNER = {
 of operators, workloads, machines and backends override, and those that share what is worked out."""
 
 RESULTS = (
-    "Function", "Stream", "Result", "graph.Routing", "simulation.Case", "simulation.Prepared",
+    "Function", "Stream", "Result", "graph.Routing", "noc.ChipRun", "noc.CollectiveRun",
+    "simulation.Case", "simulation.Prepared",
     "serving.FoundRate", "serving.ServeResult", "serving.ServiceComparison", "serving.ServiceWhy",
     "noc.NocRun", "noc.NocTrace", "sizing.FifoSizes",
     "sweep.LocalBackend", "sweep.SweepSpec", "sweep.TuneSpec",
