@@ -231,6 +231,12 @@ def test_noc_page() -> None:
     assert len(run_examples("noc.md")["alltoall"].arrival) == 256
 
 
+def test_chips_page(capsys: pytest.CaptureFixture[str]) -> None:
+    waited = run_examples("noc-chips.md")["waited"]
+    assert sum(waited.to_pylist()) > 0
+    assert capsys.readouterr().out.startswith("117780\n")
+
+
 @pytest.mark.slow
 def test_addresses_page() -> None:
     names = run_examples("addresses.md")

@@ -20,13 +20,13 @@ class ChipDimension(NamedTuple):
 
     topology: str
     chips: int
-    gib_per_second: float
+    gib_per_s: float
     latency_ns: float
 
     @property
     def bytes_per_ns(self) -> float:
         """Bandwidth of a link."""
-        return self.gib_per_second * GIB / 1e9
+        return self.gib_per_s * GIB / 1e9
 
 
 @dataclass(init=False, unsafe_hash=True)
@@ -50,7 +50,7 @@ class Chips(Section):
         "how the chips of a dimension are joined: each to the next and the last to the first, each "
         "to every other, or all to one switch",
     )
-    gib_per_second: float | tuple[float, ...] = setting(
+    gib_per_s: float | tuple[float, ...] = setting(
         per_dimension(number(0, above=True)),
         "bandwidth of a link in each direction, in GiB/s",
     )
@@ -92,7 +92,7 @@ class Chips(Section):
 
 
 def _dimensions(values: Mapping[str, Any]) -> tuple[ChipDimension, ...]:
-    names = ("topology", "count", "gib_per_second", "latency_ns")
+    names = ("topology", "count", "gib_per_s", "latency_ns")
     listed = [values[name] for name in names]
     length = max((len(each) for each in listed if isinstance(each, tuple)), default=1)
     wide = [each if isinstance(each, tuple) else (each,) * length for each in listed]

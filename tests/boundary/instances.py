@@ -338,7 +338,7 @@ def noc_events() -> Path:
 
 
 def chips() -> st.machine.Chips:
-    return st.machine.Chips(topology="switch", count=4, gib_per_second=50, latency_ns=500)
+    return st.machine.Chips(topology="switch", count=4, gib_per_s=50, latency_ns=500)
 
 
 def messages() -> dict[str, list[int]]:

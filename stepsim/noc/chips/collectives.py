@@ -41,7 +41,7 @@ def simulate_collective(
     algorithm: str = "ring",
     splits: int = 1,
     endpoint_ns: int = 10,
-    memory_gb_per_second: float | None = None,
+    memory_gbps: float | None = None,
 ) -> CollectiveRun:
     """Run a collective on all chips, with congestion for links.
 
@@ -60,7 +60,7 @@ def simulate_collective(
     splits : parts that a chip sends one after the other; a chunk is ``nbytes // splits``, and as
         many full chunks are sent as ``nbytes`` needs.
     endpoint_ns : from the receipt of a message to the next that depends on it.
-    memory_gb_per_second : bandwidth of local memory, in 10**9 bytes/s, for all-reduce and
+    memory_gbps : bandwidth of local memory, in 10**9 bytes/s, for all-reduce and
         reduce-scatter; None: that of the machine's off-chip memory.
 
     Raises
@@ -75,7 +75,7 @@ def simulate_collective(
     nbytes = _BYTES.checked("nbytes", nbytes)
     splits = _SPLITS.checked("splits", splits)
     endpoint_ns = _ENDPOINT.checked("endpoint_ns", endpoint_ns)
-    memory = _memory(kind, kind_code, chips, memory_gb_per_second)
+    memory = _memory(kind, kind_code, chips, memory_gbps)
     network = chips_of(chips)
     topology, dimension = contended(network)
     count = dimension.chips
@@ -115,13 +115,13 @@ def _memory(kind: str, code: CollectiveKind, chips: Any, given: float | None) ->
     """Bytes/s of local memory, which only sums depend on."""
     if given is not None and not (is_number(given) and 0 < given < float("inf")):
         raise ArgError(
-            f"memory_gb_per_second: expected a number above 0, in 10**9 bytes/s, found "
+            f"memory_gbps: expected a number above 0, in 10**9 bytes/s, found "
             f"{shown(given)}"
         )
     if code not in _REDUCING:
         if given is not None:
             raise ArgError(
-                f"memory_gb_per_second: kind '{kind}' adds nothing up and does not depend on it; "
+                f"memory_gbps: kind '{kind}' adds nothing up and does not depend on it; "
                 "leave it out"
             )
         return 1.0
@@ -130,7 +130,7 @@ def _memory(kind: str, code: CollectiveKind, chips: Any, given: float | None) ->
     if isinstance(chips, Machine) and chips.clock_ghz is not None:
         return chips.peak_bandwidth * chips.clock_ghz * 1e9
     raise ArgError(
-        f"memory_gb_per_second: kind '{kind}' adds up in local memory, whose bandwidth is not "
+        f"memory_gbps: kind '{kind}' adds up in local memory, whose bandwidth is not "
         "known; state it, or give a machine that states clock_ghz"
     )
 
@@ -162,5 +162,5 @@ def _check_local(ns: float) -> None:
     if not ns < 1 << 61:
         raise ArgError(
             f"local delays of a chip may add up to {ns:.3g} ns, more than 2**61; give a larger "
-            "memory_gb_per_second, or a smaller endpoint_ns"
+            "memory_gbps, or a smaller endpoint_ns"
         )

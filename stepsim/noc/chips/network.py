@@ -31,7 +31,7 @@ def chips_of(chips: Any) -> Chips:
             raise ArgError(
                 f"chips: machine '{chips.name}' is one chip; state its section chips, as in "
                 "load_machine(..., {'chips.count': 8, 'chips.topology': 'ring', "
-                "'chips.gib_per_second': 50, 'chips.latency_ns': 500})"
+                "'chips.gib_per_s': 50, 'chips.latency_ns': 500})"
             )
         return chips.chips
     if not isinstance(chips, Chips):
@@ -83,6 +83,6 @@ def check_times(what: str, chips: Chips, latest: int, most_bytes: int, steps: in
     if not latest + each * steps < _MOST_NS:
         raise ArgError(
             f"{what}: {most_bytes} bytes take {each:.3g} ns on a link, and {steps} such transfers "
-            f"may not end within 2**62 ns; send less, or state a larger chips.gib_per_second or a "
+            f"may not end within 2**62 ns; send less, or state a larger chips.gib_per_s or a "
             "smaller chips.latency_ns"
         )

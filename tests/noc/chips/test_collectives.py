@@ -18,7 +18,7 @@ _ALGORITHMS = ("ring", "direct", "halving-doubling")
 
 
 def _chips(topology: str, count: int, bandwidth: float = 50.0, latency: float = 500.0) -> Chips:
-    return Chips(topology=topology, count=count, gib_per_second=bandwidth, latency_ns=latency)
+    return Chips(topology=topology, count=count, gib_per_s=bandwidth, latency_ns=latency)
 
 
 def _run(
@@ -28,7 +28,7 @@ def _run(
     adds = kind in ("all-reduce", "reduce-scatter")
     return simulate_collective(
         kind, nbytes, chips, algorithm=algorithm, splits=splits, endpoint_ns=endpoint,
-        memory_gb_per_second=memory if adds else None,
+        memory_gbps=memory if adds else None,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from tests.oracle import chips as oracle
 
 
 def _chips(topology: Any, count: Any, bandwidth: float = 50.0, latency: float = 500.0) -> Chips:
-    return Chips(topology=topology, count=count, gib_per_second=bandwidth, latency_ns=latency)
+    return Chips(topology=topology, count=count, gib_per_s=bandwidth, latency_ns=latency)
 
 
 def _messages(rows: list[tuple[int, int, int, int]]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def test_a_busy_link_carries_its_bandwidth() -> None:
 
 def test_only_the_lowest_dimension_that_differs_counts() -> None:
     chips = Chips(
-        topology=["ring", "switch"], count=[4, 2], gib_per_second=[50, 25], latency_ns=[500, 9]
+        topology=["ring", "switch"], count=[4, 2], gib_per_s=[50, 25], latency_ns=[500, 9]
     )
     run = simulate_chips(
         _messages([(3, 0, 2, 4096), (3, 1, 5, 4096), (3, 0, 6, 4096)]), chips, congestion=False
@@ -110,13 +110,13 @@ def test_tables_and_no_messages() -> None:
 
 def test_a_machine_with_chips_is_one_network() -> None:
     changes = {
-        "chips.count": 4, "chips.topology": "switch", "chips.gib_per_second": 50,
+        "chips.count": 4, "chips.topology": "switch", "chips.gib_per_s": 50,
         "chips.latency_ns": 500, "clock_ghz": 1,
     }  # fmt: skip
     machine = load_machine("sda-1024", changes)
     run = simulate_collective("all-reduce", 1 << 20, machine)
     stated = simulate_collective(
-        "all-reduce", 1 << 20, _chips("switch", 4), memory_gb_per_second=machine.peak_bandwidth
+        "all-reduce", 1 << 20, _chips("switch", 4), memory_gbps=machine.peak_bandwidth
     )
     assert run.ns == stated.ns
     assert load_machine("sda-1024").chips is None
@@ -168,11 +168,11 @@ def test_what_is_refused_of_messages(changes: dict[str, Any], words: str) -> Non
         ({"splits": 0}, "splits must be an int from 1"),
         ({"endpoint_ns": 0}, "endpoint_ns must be an int from 1"),
         ({"kind": "all-gather", "nbytes": 3, "splits": 4}, "3 bytes cannot be split into 4 parts"),
-        ({"memory_gb_per_second": 5}, "adds nothing up and does not depend on it"),
+        ({"memory_gbps": 5}, "adds nothing up and does not depend on it"),
         ({"kind": "all-reduce"}, "whose bandwidth is not known"),
-        ({"kind": "all-reduce", "memory_gb_per_second": float("nan")}, "a number above 0"),
-        ({"kind": "all-reduce", "memory_gb_per_second": 0}, "a number above 0"),
-        ({"kind": "all-reduce", "memory_gb_per_second": 1e-300}, "more than 2**61"),
+        ({"kind": "all-reduce", "memory_gbps": float("nan")}, "a number above 0"),
+        ({"kind": "all-reduce", "memory_gbps": 0}, "a number above 0"),
+        ({"kind": "all-reduce", "memory_gbps": 1e-300}, "more than 2**61"),
         ({"chips": _chips("ring", 4096)}, "more than the 8388608 that can be kept"),
         ({"chips": _chips("ring", 2)}, "joins 3 chips or more, found 2"),
     ],
@@ -187,8 +187,8 @@ def test_what_is_refused_of_collectives(changes: dict[str, Any], words: str) -> 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"gib_per_second": 0}, "gib_per_second: expected a number above 0"),
-        ({"gib_per_second": float("nan")}, "gib_per_second: expected a number above 0"),
+        ({"gib_per_s": 0}, "gib_per_s: expected a number above 0"),
+        ({"gib_per_s": float("nan")}, "gib_per_s: expected a number above 0"),
         ({"latency_ns": float("nan")}, "latency_ns: expected a number from 0"),
         ({"latency_ns": [1, -1]}, "latency_ns: expected a number from 0"),
         ({"topology": "mesh"}, "topology: expected 'ring', 'fully-connected', 'switch'"),
@@ -199,7 +199,7 @@ def test_what_is_refused_of_collectives(changes: dict[str, Any], words: str) -> 
     ],
 )
 def test_what_is_refused_of_descriptions(changes: dict[str, Any], words: str) -> None:
-    given = {"topology": "ring", "count": 4, "gib_per_second": 50, "latency_ns": 500, **changes}
+    given = {"topology": "ring", "count": 4, "gib_per_s": 50, "latency_ns": 500, **changes}
     with pytest.raises(MachineError) as caught:
         Chips(**given)
     assert words in str(caught.value)

@@ -22,7 +22,7 @@ def _chips(dims: list[Any]) -> Chips:
     topology, count, bandwidth, latency = zip(*dims, strict=True)
     return Chips(
         topology=[_TOPOLOGIES[one] for one in topology], count=count,
-        gib_per_second=bandwidth, latency_ns=latency,
+        gib_per_s=bandwidth, latency_ns=latency,
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def _of_collective(case: dict[str, Any]) -> None:
         kind, case["size"], _one(case),
         algorithm=_ALGORITHMS.get(case["algorithm"], case["algorithm"]),
         splits=case["splits"], endpoint_ns=case["endpoint_delay"],
-        memory_gb_per_second=case["local_mem_bw"] if adds else None,
+        memory_gbps=case["local_mem_bw"] if adds else None,
     )  # fmt: skip
     assert run.finish_ns.tolist() == case["finish"]
 
