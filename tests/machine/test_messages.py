@@ -56,14 +56,14 @@ CASES = {
     "empty": (
         "",
         "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
-        "onchip, fifo, closure_slack, costs, clock_ghz, device, compute, energy, found nothing. "
-        "Start from 'stepsim machines --show sda-1024'.",
+        "onchip, fifo, closure_slack, costs, clock_ghz, device, compute, energy, chips, found "
+        "nothing. Start from 'stepsim machines --show sda-1024'.",
     ),
     "list": (
         "- 1\n",
         "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
-        "onchip, fifo, closure_slack, costs, clock_ghz, device, compute, energy, found a list. "
-        "Start from 'stepsim machines --show sda-1024'.",
+        "onchip, fifo, closure_slack, costs, clock_ghz, device, compute, energy, chips, found "
+        "a list. Start from 'stepsim machines --show sda-1024'.",
     ),
     "not YAML": (
         "name: [1\n",
@@ -79,14 +79,14 @@ CASES = {
     "unknown key, near": (
         GOOD + "closure_slak: 1\n",
         "machine file FILE, line 10, closure_slak: unknown key 'closure_slak'; did you mean "
-        "'closure_slack'? Known here: clock_ghz, closure_slack, compute, costs, description, "
-        "device, energy, fifo, hbm, model, name, onchip",
+        "'closure_slack'? Known here: chips, clock_ghz, closure_slack, compute, costs, "
+        "description, device, energy, fifo, hbm, model, name, onchip",
     ),
     "unknown key, far": (
         GOOD + "color: red\n",
         "machine file FILE, line 10, color: unknown key 'color'. "
-        "Known here: clock_ghz, closure_slack, compute, costs, description, device, energy, fifo, "
-        "hbm, model, name, onchip",
+        "Known here: chips, clock_ghz, closure_slack, compute, costs, description, device, energy, "
+        "fifo, hbm, model, name, onchip",
     ),
     "missing key": (
         GOOD.replace("  interval: 2\n", ""),
