@@ -115,8 +115,7 @@ def _memory(kind: str, code: CollectiveKind, chips: Any, given: float | None) ->
     """Bytes/s of local memory, which only sums depend on."""
     if given is not None and not (is_number(given) and 0 < given < float("inf")):
         raise ArgError(
-            f"memory_gbps: expected a number above 0, in 10**9 bytes/s, found "
-            f"{shown(given)}"
+            f"memory_gbps: expected a number above 0, in 10**9 bytes/s, found {shown(given)}"
         )
     if code not in _REDUCING:
         if given is not None:
