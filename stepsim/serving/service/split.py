@@ -64,12 +64,12 @@ class Split:
         for key in _KEYS:
             if key not in given:
                 raise ArgError(f"{key} is missing; give all of {', '.join(_KEYS)}, {_GRAMMAR}")
-        counts = [_ENGINES.checked(key, given[key]) for key in ("prefill", "decode")]
+        prefill, decode = (_ENGINES.checked(key, given[key]) for key in ("prefill", "decode"))
         try:
             latency = Duration.parse(given["latency"])
         except ArgError as error:
             raise ArgError(f"latency: {error}") from error
-        return cls(*counts, latency, _bandwidth(given["bandwidth"]))
+        return cls(prefill, decode, latency, _bandwidth(given["bandwidth"]))
 
     @property
     def engines(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class LinearSteps:
     ArgError : a term is negative or not finite, or all of them are 0.
     """
 
+    how: ClassVar[str] = "linear"
+
     step_ns: float = 0
     token_ns: float = 0
     decode_context_ns: float = 0
@@ -61,7 +64,7 @@ class LinearSteps:
             of_step + token * int(batch.new.sum()) + decode * int(batch.before[alone].sum())
             + prefill * int(batch.before[~alone].sum()) + request * len(batch.new)
         )  # fmt: skip
-        return StepTime(ps // _PS, how="linear")
+        return StepTime(ps // _PS, how=self.how)
 
     def compiled(self) -> CompiledTime:
         """The same for the compiled loop."""

@@ -8,6 +8,7 @@ one of the feed-forward layers; all devices enter it together.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,8 @@ class TableSteps:
     ArgError : an argument is missing, has no effect, or is out of range.
     """
 
+    how: ClassVar[str] = "table"
+
     def __init__(
         self,
         profile: Profile,
@@ -121,7 +124,7 @@ class TableSteps:
         """The time of a step; its number has no effect."""
         is_prefill = batch.new > 1
         before = batch.before[~is_prefill]
-        return StepTime(self._ns(batch, is_prefill, before), how="table")
+        return StepTime(self._ns(batch, is_prefill, before), how=self.how)
 
     def compiled(self) -> CompiledTime:
         """The same for the compiled loop."""

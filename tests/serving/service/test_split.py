@@ -112,7 +112,7 @@ def _serve(**more: Any) -> ServeResult:
 
 
 @given(seed=st.integers(0, 1 << 30))
-@profile(20)
+@profile(6)
 def test_laws_of_a_split(seed: int) -> None:
     made = _serve(seed=seed, router=_ROUTERS[seed % 3])
     assert not made.metrics["served_preemptions"]
