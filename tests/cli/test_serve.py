@@ -79,6 +79,11 @@ def test_rate_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         (("--num-blocks", "1"), "request 0"),
         (("--model", "qwen4"), "--model: unknown model"),
         (("--set", "hbm.channels=4"), "without a machine"),
+        (
+            ("--split", "prefill=0,decode=1,latency=1us,bandwidth=1GB/s"),
+            "--split: prefill must be an int from 1",
+        ),
+        (("--tile", "16"), "--tile: has no effect with steps linear"),
     ],
 )
 def test_mistakes_are_named(

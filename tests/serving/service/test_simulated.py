@@ -52,6 +52,23 @@ def test_exact_steps_have_cycles_bytes_and_bounds(model: Path) -> None:
     )
 
 
+_SPLIT = "prefill=1,decode=1,latency=1us,bandwidth=1GB/s"
+
+
+def test_engines_of_prompts_and_outputs_have_steps_of_their_own(model: Path) -> None:
+    result = serve(model=str(model), steps="exact", split=_SPLIT, **_SERVICE)
+    assert set(result.requests["prefill_replica"].to_pylist()) == {0}
+    assert set(result.requests["replica"].to_pylist()) == {1}
+    steps = result.steps.group_by("replica").aggregate([("new_tokens", "sum")])
+    assert dict(zip(*(column.to_pylist() for column in steps), strict=True)) == {0: 54, 1: 18}
+    # Two layers with one head of 32 bf16 elements each for key and value, 9 tokens, at 1 B/ns.
+    assert result.requests["sent_bytes"].to_pylist() == [9 * 2 * 2 * 32 * 2] * 6
+    assert result.requests["link_ns"].to_pylist() == [9 * 256 + 1000] * 6
+    worst, *_ = why_served(result).times
+    assert sum(part.ns for part in worst.parts) == max(result.requests["e2el_ns"].to_pylist())
+    assert {"on the link", "prefill", "decode"} <= {part.stage for part in worst.parts}
+
+
 def test_audited_steps_report_their_error(model: Path) -> None:
     result = serve(model=str(model), steps="audited", **_SERVICE)
     assert set(result.steps["how"].to_pylist()) <= {"estimated", "audited"}
@@ -80,12 +97,17 @@ print(-left[0])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", ["exact", "audited"])
-def test_killed_service_simulates_nothing_twice(model: Path, tmp_path: Path, steps: str) -> None:
+@pytest.mark.parametrize(
+    ("steps", "split"), [("exact", None), ("audited", None), ("audited", _SPLIT)]
+)
+def test_killed_service_simulates_nothing_twice(
+    model: Path, tmp_path: Path, steps: str, split: str | None
+) -> None:
     spec = tmp_path / "serve.yaml"
     spec.write_text(
         "\n".join(f"{key}: {value}" for key, value in _SERVICE.items() if key != "overrides")
         + f"\noverrides: {{clock_ghz: 1.0}}\nmodel: {model}\nsteps: {steps}\n"
+        + ("" if split is None else f"split: {split}\n")
     )
 
     def start(folder: str, until: int, how: str = "new") -> tuple[int, int]:
