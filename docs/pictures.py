@@ -276,7 +276,7 @@ def over_time(
         parts.append(line(points, BLUE, 'stroke-width="1.4"'))
         words = column.replace("_", " ").removesuffix(" in use")
         parts.append(text(0, y + high / 2, words, INK, 'font-size="11"'))
-        parts.append(text(LEFT - 6, y + 10, f"{most:,.4g} {unit}".strip(), FAINT,
+        parts.append(text(LEFT - 6, y + 10, f"{max(values):,.4g} {unit}".strip(), FAINT,
                           'text-anchor="end" font-size="11"'))  # fmt: skip
         y += high + 16
     return svg(WIDTH, y + 22, [*axis(until, 4, y - 6, unit_of_time), *parts])
