@@ -1,4 +1,4 @@
-"""The report of a run or a sweep as one HTML page that works offline."""
+"""The report of a run, a sweep or services as one HTML page that works offline."""
 
 from stepsim.report.html.page import require_plotly, write_page
 from stepsim.report.html.reading import RunTables, read_run
