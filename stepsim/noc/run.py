@@ -22,7 +22,7 @@ else:
 
 _TRANSFERS = (
     "transfer", "transfer_network", "source_place", "destination_place", "transfer_bytes",
-    "transfer_flits", "hops", "ready_cycle", "start_cycle", "arrival_cycle", "empty_cycles",
+    "transfer_flits", "hops", "ready_cycle", "start_cycle", "arrival_cycle", "alone_cycles",
     "contention_cycles",
 )  # fmt: skip
 _LINKS = (
@@ -192,7 +192,7 @@ class NocRun:
             "ready_cycle": self._released.astype(np.float64),
             "start_cycle": self.start.astype(np.float64),
             "arrival_cycle": self.arrival.astype(np.float64),
-            "empty_cycles": self.alone.astype(np.float64),
+            "alone_cycles": self.alone.astype(np.float64),
             "contention_cycles": self.contention.astype(np.float64),
         }
         return pa.table(values, schema=schema("transfers", _TRANSFERS))

@@ -106,6 +106,7 @@ class NocTrace:
         return max(0.0, run.cycles - self.first)
 
 
+@typed
 def read_traces(path: str | Path) -> list[NocTrace]:
     """The traces of a file.
 

@@ -43,8 +43,9 @@ def test_a_table_gives_metrics_tables_and_a_picture(cli: Cli, traffic: Path) -> 
 def test_people_see_the_busiest_links(cli: Cli, traffic: Path) -> None:
     done = cli("noc", traffic, "--rows", 1, "--set", "flits.quantum=16")
     assert done.code == 0, done.err
-    assert "(0, 1) east  85.3%" in done.out
+    assert "(0, 1) east    85.3%" in done.out
     assert "(0, 2) east" not in done.out
+    assert "latency_max" in done.out
 
 
 def test_a_trace_is_compared_with_silicon(cli: Cli, tmp_path: Path) -> None:
