@@ -90,6 +90,14 @@ class Chips(Section):
         """Chips of all dimensions together."""
         return prod(dimension.chips for dimension in self.dimensions)
 
+    @property
+    def note(self) -> str:
+        """What runs on a machine with several chips use of them."""
+        return (
+            f"a program runs on one of the {self.total} chips; st.noc times what chips send to "
+            "each other"
+        )
+
 
 def _dimensions(values: Mapping[str, Any]) -> tuple[ChipDimension, ...]:
     names = ("topology", "count", "gib_per_s", "latency_ns")

@@ -216,9 +216,7 @@ class Machine(Section):
     energy: Energy | None = optional(
         Energy, "energies of accesses and operations; runs then report joules"
     )
-    chips: Chips | None = optional(
-        Chips, "several chips, each of which is what the rest describes, and their links"
-    )
+    chips: Chips | None = optional(Chips, "several chips, each like the rest says, and their links")
 
     @classmethod
     def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
@@ -312,14 +310,17 @@ class Machine(Section):
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on runs on this machine, one sentence each."""
+        found = []
         channels = self.hbm.channels
-        if self.hbm.model != "published" or channels & (channels - 1) == 0:
-            return ()
-        return (
-            f"hbm.model 'published' loads its channels evenly only when their number is a power of "
-            f"two; {channels} channels can take longer than fewer. hbm.model=interleaved is even "
-            "for any number",
-        )
+        if self.hbm.model == "published" and channels & (channels - 1):
+            found.append(
+                "hbm.model 'published' loads its channels evenly only when their number is a power "
+                f"of two; {channels} channels can take longer than fewer. hbm.model=interleaved is "
+                "even for any number"
+            )
+        if self.chips is not None:
+            found.append(self.chips.note)
+        return tuple(found)
 
     def to_yaml(self) -> str:
         """The text of a machine file that `load_machine` reads back as an equal machine."""
