@@ -54,6 +54,17 @@ def test_damaged_copies_are_read_or_refused(onnx: Any, tmp_path: Path) -> None:
     assert min(found.values()) > _COPIES // 100, "the damage is too small or too large"
 
 
+@pytest.mark.parametrize("name", [b"Gemm", b"first", b"axis", b"w", b"h"])
+def test_names_that_are_not_text_are_refused(onnx: Any, tmp_path: Path, name: bytes) -> None:
+    whole = two_nodes(onnx).SerializeToString()
+    path = tmp_path / "damaged.onnx"
+    path.write_bytes(
+        whole.replace(bytes([len(name)]) + name, bytes([len(name)]) + b"\xff" + name[1:])
+    )
+    with pytest.raises(CompileError, match=r"the name b'\\xff.* is not text in UTF-8"):
+        from_onnx(path)
+
+
 @pytest.mark.parametrize(
     ("op", "inputs", "attributes"),
     [

@@ -133,6 +133,7 @@ class _Reading:
         self._found: dict[str, Value] = {}
         self._types: list[str] = []
         graph = model.graph
+        self._check_names(graph)
         held = {tensor.name: tensor for tensor in graph.initializer}
         for name, tensor in held.items():
             self._found[name] = self._weight(name, self._array(tensor))
@@ -220,6 +221,20 @@ class _Reading:
         results = made if isinstance(made, tuple) else (made,)
         for name, value in zip(node.output, results, strict=False):
             self._found[name] = value
+
+    def _check_names(self, graph: Any) -> None:
+        """Refuse names that are not UTF-8, which protobuf gives as bytes."""
+        named = [*graph.initializer, *graph.input, *graph.output, *graph.node]
+        names = [one.name for one in named]
+        for node in graph.node:
+            names += [node.op_type, node.domain, *node.input, *node.output]
+            names += [attribute.name for attribute in node.attribute]
+        for name in names:
+            if isinstance(name, bytes):
+                raise CompileError(
+                    f"{self.reader}: the name {name!r} is not text in UTF-8, so that the file is "
+                    "damaged; write the model again"
+                )
 
     def _check(self, node: Any) -> None:
         """Refuse a node whose inputs or attributes its operator does not have, or that has no
