@@ -234,6 +234,28 @@ def test_how_many_requests_of_short_accesses_are_looked_at(model: str) -> None:
         assert 5 <= harness.g.memory_steps < 50
 
 
+def test_how_many_requests_of_a_long_access_are_looked_at() -> None:
+    """On 32 channels: its last 32, and one and a half rounds until the clocks repeat."""
+    timing = TimingParams(memory_model="interleaved")
+    for bundle in (1, 2):
+        found, harness = on_kernel(timing, [Traffic(0, bundle, (400,))])
+        assert found == per_cycle(timing, [Traffic(0, bundle, (400,))])
+        assert harness.g.memory_steps == 80
+
+
+@pytest.mark.parametrize(
+    ("interval", "traffic"),
+    [
+        (1, [Traffic(19, 7, (11, 11, 33)), Traffic(7, 1, (35,)), Traffic(17, 4, (33, 23))]),
+        (5, [Traffic(17, 6, (39, 2))]),
+    ],
+)
+def test_requests_wait_for_their_channel(interval: int, traffic: list[Traffic]) -> None:
+    """Where requests are looked at one by one, their channel may still be busy."""
+    timing = TimingParams(memory_model="published", hbm_interval=interval)
+    assert on_kernel(timing, traffic)[0] == per_cycle(timing, traffic)
+
+
 def lone_load(model: str, rows: int, par: int, tiles: int) -> Network:
     b = NetBuilder(TimingParams(memory_model=model))
     b.unit("load", "OffChipLoad", [], ["x"], tile=[rows, 32], bpe=2, view=[tiles], par=par)
