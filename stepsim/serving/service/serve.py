@@ -148,9 +148,7 @@ class Service:
             )
         return _Served(ran.status, requests_table(self.requests, ran.requests), [ran.steps])
 
-    def _run_fleet(
-        self, models: list[StepModel], watch: Watch
-    ) -> tuple[str, pa.Table, list[StepRows]]:
+    def _run_fleet(self, models: list[StepModel], watch: Watch | None) -> _Served:
         assert isinstance(self.scheduler, SchedulerRules)
         choices, clock = self.spec.choices, self._own_clock
         router = choices.router or "round-robin"
@@ -163,20 +161,7 @@ class Service:
                 kv_bytes_per_token(choices.model), router, watch,
             )  # fmt: skip
         table = requests_table(self.requests, ran.requests, ran.engine, ran.sent)
-        return "ok", table, ran.steps
-
-    def _run_fleet(self, models: list[StepModel], watch: Watch | None) -> _Served:
-        choices = self.spec.choices
-        if not isinstance(self.scheduler, SchedulerRules):
-            raise ServingError(
-                "replicas: have the schedulers of stepsim alone; leave replicas out, or choose "
-                "another scheduler"
-            )
-        ran = run_fleet(
-            self.requests, self.scheduler, models, self._own_clock,
-            choices.router or "round-robin", watch,
-        )  # fmt: skip
-        return _Served("ok", requests_table(self.requests, ran.requests, ran.engine), ran.steps)
+        return _Served("ok", table, ran.steps)
 
     @property
     def _own_clock(self) -> JumpingClock | TickingClock:

@@ -152,7 +152,8 @@ class _Perturbed:
 
 
 def _logs(amounts: Any) -> Reals:
-    return np.log1p(np.asarray(amounts, dtype=float))
+    logs: Reals = np.log1p(np.asarray(amounts, dtype=float))
+    return logs
 
 
 def _squares(some: Reals, others: Reals) -> Reals:

@@ -11,7 +11,7 @@ from stepsim.errors import ArgError, SweepError
 from stepsim.results import COLUMNS, EVERY_MEASURE
 from stepsim.sweep.analysis.frame import Frame, read_frame
 from stepsim.sweep.analysis.objectives import parse_objective
-from stepsim.sweep.analysis.statistics import Ends, interval
+from stepsim.sweep.analysis.statistics import interval
 from stepsim.sweep.spec.filters import find_name
 from stepsim.sweep.storage.manifest import read_manifest
 from stepsim.typed import typed
@@ -138,12 +138,14 @@ def curves(
                 if not known_rows:
                     continue
                 whole = frame.values(points[place], objective, {*known_rows}, None)
-                ends: Ends = (None, None)
+                low, high = None, None
                 if objective.statistic == "mean":
-                    values = [float(row[objective.metric]) for row in known_rows.values()]
-                    ends = interval(values, [row["replicate"] for row in known_rows.values()])
+                    measured = [float(row[objective.metric]) for row in known_rows.values()]
+                    low, high = interval(
+                        measured, [row["replicate"] for row in known_rows.values()]
+                    )
                 value = whole.of(objective.statistic)
-                made.append(CurvePoint(place, value, *ends, len(known_rows)))
+                made.append(CurvePoint(place, value, low, high, len(known_rows)))
             lines.append(Curve(shared[key], tuple(made)))
         if not any(line.points for line in lines):
             # Says why no run has it.
