@@ -342,7 +342,7 @@ def test_runs_and_pairs_are_counted_before_they_are_looked_at(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("stepsim.sweep.planning.plan.MOST_RUNS", 23)
-    monkeypatch.setattr("stepsim.sweep.planning.plan.fit", None)
+    monkeypatch.setattr("stepsim.sweep.planning.plan.fit_of", None)
     assert "grid: 24 runs, expected at most 23; divide it" in message(tiny())
     monkeypatch.setattr("stepsim.sweep.spec.pairs.MOST_TRACES", 1)
     np.save(tmp_path / "lengths.npy", np.ones(24, dtype=np.int64))

@@ -144,6 +144,9 @@ def curves(
                     low, high = interval(
                         measured, [row["replicate"] for row in known_rows.values()]
                     )
+
+                    every = [float(row[objective.metric]) for row in known_rows.values()]
+                    ends = interval(every, [row["replicate"] for row in known_rows.values()])
                 value = whole.of(objective.statistic)
                 made.append(CurvePoint(place, value, low, high, len(known_rows)))
             lines.append(Curve(shared[key], tuple(made)))
