@@ -148,6 +148,8 @@ def curves(
                     every = [float(row[objective.metric]) for row in known_rows.values()]
                     ends = interval(every, [row["replicate"] for row in known_rows.values()])
                 value = whole.of(objective.statistic)
+
+                low, high = ends
                 made.append(CurvePoint(place, value, low, high, len(known_rows)))
             lines.append(Curve(shared[key], tuple(made)))
         if not any(line.points for line in lines):
