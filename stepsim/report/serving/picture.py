@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = 1000
 _WIDE = 30.0
-"""Ratio of latencies from which on their axis is logarithmic."""
+"""Ratio of latencies, limits of the SLO included, from which on their axis is logarithmic."""
 
 
 @typed
@@ -90,8 +90,9 @@ def _distribution(axes: Axes, name: str, results: Mapping[str, ServeResult]) -> 
     known = np.concatenate(every)
     found = [slo.limits.get(name) for slo in map(slo_of, results.values()) if slo is not None]
     limits = sorted({limit for limit in found if limit is not None})
-    if len(known) and known.min() > 0 and known.max() > _WIDE * known.min():
-        logarithmic(axes, "x", [*known[[known.argmin(), known.argmax()]].tolist(), *limits])
+    ends = [*known[[known.argmin(), known.argmax()]].tolist(), *limits] if len(known) else [0.0]
+    if min(ends) > 0 and max(ends) > _WIDE * min(ends):
+        logarithmic(axes, "x", ends)
     for limit in limits:
         axes.axvline(limit, color=INK, linewidth=1, linestyle=(0, (4, 3)))
         axes.annotate(
