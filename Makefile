@@ -92,7 +92,7 @@ checked: $(DEV_STAMP)
 	$(BIN)/stepsim warmup
 	$(PYTEST) -q -n 2 --dist loadfile -m 'not torch' \
 		$(addprefix --ignore=tests/kernels/,test_cache_key.py test_entry_point.py test_shipping.py) \
-		tests/kernels tests/parity tests/simulation tests/dram tests/hardware tests/explain
+		tests/kernels tests/parity tests/simulation tests/dram tests/noc tests/hardware tests/explain
 
 lowest:
 	$(PYTHON) -m venv build/lowest

@@ -115,6 +115,21 @@ def _requests() -> Iterator[object]:
         yield from (spec, run.cycles)
 
 
+def _noc() -> Iterator[object]:
+    count = 300
+    columns = {
+        "time": [7 * i % 90 for i in range(count)],
+        "source": [(5 * i * i + i) % 64 for i in range(count)],
+        "destination": [(11 * i + 3) % 64 for i in range(count)],
+        "bytes": [64 + 32 * (i % 40) for i in range(count)],
+    }
+    for network, model in (
+        ("mesh", "link"), ("wormhole", "link"), ("blackhole", "flow"), ("wormhole", "npe"),
+    ):  # fmt: skip
+        yield network, model
+        yield from st.noc.simulate(columns, network, model=model).arrival.tolist()
+
+
 def _hardware() -> Iterator[object]:
     yield from _told(st.hardware.simulate(_small()))
 
@@ -129,6 +144,7 @@ GROUPS: Final[dict[str, Callable[[], Iterator[object]]]] = {
     "recorded-dram": lambda: _dram(True),
     "requests": _requests,
     "hardware": _hardware,
+    "noc": _noc,
 }
 """What is counted, by name."""
 
