@@ -11,7 +11,7 @@ from stepsim.errors import ArgError, SweepError
 from stepsim.results import COLUMNS, EVERY_MEASURE
 from stepsim.sweep.analysis.frame import Frame, read_frame
 from stepsim.sweep.analysis.objectives import parse_objective
-from stepsim.sweep.analysis.statistics import interval
+from stepsim.sweep.analysis.statistics import Ends, interval
 from stepsim.sweep.spec.filters import find_name
 from stepsim.sweep.storage.manifest import read_manifest
 from stepsim.typed import typed
@@ -138,17 +138,11 @@ def curves(
                 if not known_rows:
                     continue
                 whole = frame.values(points[place], objective, {*known_rows}, None)
-                low, high = None, None
+                ends: Ends = (None, None)
                 if objective.statistic == "mean":
-                    measured = [float(row[objective.metric]) for row in known_rows.values()]
-                    low, high = interval(
-                        measured, [row["replicate"] for row in known_rows.values()]
-                    )
-
                     every = [float(row[objective.metric]) for row in known_rows.values()]
                     ends = interval(every, [row["replicate"] for row in known_rows.values()])
                 value = whole.of(objective.statistic)
-
                 low, high = ends
                 made.append(CurvePoint(place, value, low, high, len(known_rows)))
             lines.append(Curve(shared[key], tuple(made)))
