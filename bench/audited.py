@@ -1,11 +1,12 @@
-"""Audited against exact steps: ``python -m bench.audited MODEL exact|seeds N FOLDER``.
+"""Audited against exact steps: ``python -m bench.audited MODEL exact|seeds N|table FOLDER``.
 
 200 requests of the Azure conversation trace are served, with their recorded gaps, on llama-3-8b or
 qwen3-30b-a3b. ``exact`` simulates every layer of every step, and goes on where it was stopped: a
 few minutes of CPU for Llama-3-8B, about an hour for Qwen3-30B-A3B with its 48 layers. ``seeds N``
 then serves the same requests N times with audited steps, and adds a row for each seed that FOLDER
 does not have. The seeds are those of the choice of layers that are simulated; requests and experts
-are the same in all of them, so that one exact service is enough. ``table`` prints what is there.
+are the same in all of them, so that one exact service is enough. ``table`` prints what is there, as
+of the rows that are recorded in ``bench``.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def _line(text: str) -> None:
 def main(name: str, what: str, *rest: str) -> None:
     """Do what the arguments say."""
     folder = Path(rest[-1])
-    path = folder / f"{name}.csv"
+    path = folder / f"audited_{name}.csv"
     if what == "exact":
         print(served(name, ExactSteps, folder / name))
     elif what == "seeds":

@@ -156,4 +156,19 @@ def summary_text(summary: Mapping[str, Any]) -> str:
     for name in _LATENCIES:
         values = (metrics[f"{name}_{one}_ms"] for one in _SHOWN)
         lines.append(f"{name.upper():6}" + "".join(f"{value:12,.2f}" for value in values))
-    return "\n".join(lines)
+    return "\n".join([*lines, *_errors(summary.get("errors"))])
+
+
+def _errors(stated: Mapping[str, Any] | None) -> list[str]:
+    """Lines on how far the metrics are off because steps were estimated."""
+    if stated is None:
+        return []
+    wanted = f"the {100 * stated['wanted']:g} % that was asked for"
+    if not stated["intervals"]:
+        return ["", f"too few steps to say whether estimates are within {wanted}"]
+    parts = []
+    for name, (low, high) in stated["intervals"].items():
+        metric, which, _ = name.split("_")
+        parts.append(f"{metric.upper()} {which} {100 * low:+.2f} % to {100 * high:+.2f} %")
+    judged = "within" if stated["within"] else "more than"
+    return ["", f"error of estimated steps, {judged} {wanted} (95 %):", "  " + ", ".join(parts)]

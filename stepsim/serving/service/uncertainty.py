@@ -155,6 +155,9 @@ def _logs(amounts: Any) -> Reals:
     logs: Reals = np.log1p(np.asarray(amounts, dtype=float))
     return logs
 
+    found: Reals = np.log1p(np.asarray(amounts, dtype=float))
+    return found
+
 
 def _squares(some: Reals, others: Reals) -> Reals:
     """Squared distances ``[some, others]``."""

@@ -75,6 +75,24 @@ def test_audited_steps_report_their_error(model: Path) -> None:
     assert result.summary["estimators"][0]["steps"] == len(result.steps)
 
 
+@pytest.mark.parametrize(("error", "rounds"), [(0.9, 0), (1e-7, 3)])
+def test_a_service_is_served_again_until_its_error_is_small(
+    model: Path, error: float, rounds: int
+) -> None:
+    busy = _SERVICE | {"source": "lognormal:count=12,prompt_median=12,output_median=5"}
+    result = serve(model=str(model), steps="audited", error=error, **busy)
+    stated = result.summary["errors"]
+    assert (stated["rounds"], stated["within"], stated["wanted"]) == (rounds, rounds == 0, error)
+    assert set(stated["intervals"]) == {
+        "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms",
+    }  # fmt: skip
+    assert result.summary["estimators"][0]["steps"] == len(result.steps)
+    text = str(result)
+    low, high = stated["intervals"]["ttft_p99_ms"]
+    assert f"TTFT p99 {100 * low:+.2f} % to {100 * high:+.2f} %" in text
+    assert ("more than the 1e-05 % that was asked for" in text) == bool(rounds)
+
+
 _KILLED = """
 import os, signal, sys
 from stepsim.serving import serve
