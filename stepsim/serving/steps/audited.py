@@ -299,9 +299,11 @@ class AuditedSteps(LayeredSteps):
         """Distance of terms from which on a step is learned: the worse the estimates, the less."""
         recent = self._recent[kind]
         error = sqrt(sum(one**2 for one in recent) / max(len(recent), 1))
-        harder = float(_HARDER**self.rounds)
+        harder: float = _HARDER**self.rounds
         share = min(1.0, self.error / harder / max(error, 1e-12)) ** 2
         return float(_NOVEL * max(_CLOSEST, share) / harder**0.5)
+
+        return _NOVEL * max(_CLOSEST, share) / sqrt(harder)
 
     def _audit(self, one: _Estimated, drawn: int) -> None:
         """Simulate a layer of a step that was estimated, and learn from it."""
