@@ -152,9 +152,6 @@ class _Perturbed:
 
 
 def _logs(amounts: Any) -> Reals:
-    logs: Reals = np.log1p(np.asarray(amounts, dtype=float))
-    return logs
-
     found: Reals = np.log1p(np.asarray(amounts, dtype=float))
     return found
 

@@ -301,8 +301,6 @@ class AuditedSteps(LayeredSteps):
         error = sqrt(sum(one**2 for one in recent) / max(len(recent), 1))
         harder: float = _HARDER**self.rounds
         share = min(1.0, self.error / harder / max(error, 1e-12)) ** 2
-        return float(_NOVEL * max(_CLOSEST, share) / harder**0.5)
-
         return _NOVEL * max(_CLOSEST, share) / sqrt(harder)
 
     def _audit(self, one: _Estimated, drawn: int) -> None:
