@@ -36,7 +36,7 @@ _COMMANDS: Final = {
             "Serve requests with a model on a machine, and measure latencies and throughput.",
         ),
         "noc": Place(
-            "noc:noc",
+            "machines.noc:noc",
             "Simulate transfers or an event trace on a network on chip, without a program.",
         ),
         "sweep": Place(
@@ -82,7 +82,7 @@ _COMMANDS: Final = {
         ),
     },
     "Inputs": {
-        "machines": Place("machines:machines", "List the built-in machines, or print one."),
+        "machines": Place("machines.show:machines", "List the built-in machines, or print one."),
         "trace": Place(
             "traces.trace:app",
             "Inspect, convert and generate traces of expert routing and of requests.",

@@ -29,27 +29,35 @@ def example() -> Any:
 def test_one_command_serves_and_draws(
     example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = {"name": "lognormal", "count": 20, "prompt_median": 200, "output_median": 20}
+    model = {
+        "name": "tiny", "model_dim": 64, "layers": 2, "vocabulary": 128,
+        "experts": {"count": 4, "active": 2, "inner_dim": 64},
+        "attention": {"heads": 2, "kv_heads": 1, "head_dim": 32},
+    }  # fmt: skip
+    (tmp_path / "model.yaml").write_text(yaml.safe_dump(model))
     service = {
-        "model": "qwen3-30b-a3b", "memory_bytes": 80_000_000_000, "source": source,
-        "slo": "ttft=1s", "steps": "linear:8000000,40000,80",
+        "model": str(tmp_path / "model.yaml"), "machine": "sda-1024",
+        "overrides": {"clock_ghz": 1.0}, "memory_bytes": 10**7, "steps": "exact",
+        "source": {"name": "fixed", "count": 20, "prompt_tokens": 9, "output_tokens": 4},
+        "slo": "ttft=1s", "tile_inter": 32, "kv_tile": 16, "attention_regions": 2,
+        "weight_loads": 2,
     }  # fmt: skip
     points = [
         {"rate": rate, "tile": tile, "strategy": "dynamic"}
-        for rate in (4, 40)
-        for tile in (32, "dynamic")
+        for rate in (40000, 400000)
+        for tile in (4, "dynamic")
     ]
     (tmp_path / "small.yaml").write_text(
         yaml.safe_dump({"name": "small", "service": service, "points": points}, sort_keys=False)
     )
     monkeypatch.setattr(example, "FOLDER", tmp_path)
     monkeypatch.setattr(example, "SPECIFICATIONS", ("small.yaml",))
-    arguments = ["--out", str(tmp_path / "out"), "--requests", "10"]
+    arguments = ["--out", str(tmp_path / "out"), "--requests", "6"]
     for _ in range(2):  # again, what is there already
         example.main(arguments)
     text = (tmp_path / "out" / "small.svg").read_text("utf-8")
     assert "tile=dynamic strategy=dynamic" in text
-    assert read_runs(tmp_path / "out" / "small", ["completed"])["completed"].to_pylist() == [10] * 4
+    assert read_runs(tmp_path / "out" / "small", ["completed"])["completed"].to_pylist() == [6] * 4
 
 
 def test_requests_of_a_trace_take_the_place_of_drawn_ones(example: Any) -> None:

@@ -31,7 +31,7 @@ def planned(axes: dict[str, list[Any]], runs: int = 20) -> Any:
     return SimpleNamespace(
         points=points, chunks=chunks, examples=dict.fromkeys(range(len(points))),
         shares_programs=True,
-        spec=SimpleNamespace(design_points=lambda: designs, replicates={}),
+        spec=SimpleNamespace(design_points=lambda: designs, replicates={}, service=None),
     )  # fmt: skip
 
 

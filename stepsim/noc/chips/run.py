@@ -102,7 +102,7 @@ class ChipRun:
             [dimension] = self.chips.dimensions
             alone = np.trunc(dimension.latency_ns + self.nbytes / dimension.bytes_per_ns)
             taken = self.arrived_ns - self.sent_ns
-            columns["link_wait_ns"] = taken - self.hops * alone.astype(np.int64)
+            columns["message_wait_ns"] = taken - self.hops * alone.astype(np.int64)
         return columns
 
 

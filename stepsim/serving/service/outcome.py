@@ -91,15 +91,19 @@ def metrics_of(requests: pa.Table, steps: pa.Table, slo: Slo | None) -> dict[str
 
 
 def _of_link(requests: pa.Table) -> dict[str, Any]:
-    """What was sent between engines; nothing where requests have one engine."""
-    sent, wait, link = (requests[name] for name in ("sent_bytes", "link_wait_ns", "link_ns"))
-    if sent.null_count == len(sent):
-        return {}
+    """What was sent between engines; None where requests have one engine."""
+    sent, wait, link = (requests[name] for name in ("kv_sent_bytes", "link_wait_ns", "link_ns"))
     return {
-        "sent_bytes": pc.sum(sent).as_py(),
-        "link_wait_mean_ms": pc.mean(wait).as_py() / 1e6,
-        "link_mean_ms": pc.mean(link).as_py() / 1e6,
+        "served_sent_bytes": pc.sum(sent).as_py(),
+        "link_wait_mean_ms": _mean_ms(wait),
+        "link_mean_ms": _mean_ms(link),
     }
+
+
+def _mean_ms(nanoseconds: pa.ChunkedArray) -> float | None:
+    """The mean of what is known; None if nothing is."""
+    mean = pc.mean(nanoseconds).as_py()
+    return None if mean is None else mean / 1e6
 
 
 def _total(column: pa.ChunkedArray) -> int | None:

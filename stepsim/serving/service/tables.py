@@ -26,7 +26,7 @@ _REQUESTS: Final = (
     "request", "replica", "arrival_ns", "prompt_tokens", "output_tokens", "first_scheduled_ns",
     "first_token_ns", "finish_ns", "ttft_ns", "tpot_ns", "e2el_ns", "itl_ns", "cached_tokens",
     "recomputed_tokens", "preemptions", "computed_steps", "prefill_replica", "prefill_steps",
-    "sent_bytes", "link_wait_ns", "link_ns",
+    "kv_sent_bytes", "link_wait_ns", "link_ns",
 )  # fmt: skip
 _ALWAYS: Final = ("request", "replica", "prompt_tokens", "output_tokens", "itl_ns", "preemptions")
 
@@ -85,13 +85,13 @@ def requests_table(
 def _columns_of(sent: Sent | None) -> dict[str, Any]:
     """The columns of requests whose prompt was computed elsewhere."""
     if sent is None:
-        names = ("prefill_replica", "prefill_steps", "sent_bytes", "link_wait_ns", "link_ns")
+        names = ("prefill_replica", "prefill_steps", "kv_sent_bytes", "link_wait_ns", "link_ns")
         return dict.fromkeys(names)
     known = sent.engine != NEVER
     return {
         "prefill_replica": _known(sent.engine, known),
         "prefill_steps": None if sent.spans is None else _lists(sent.spans, ~known),
-        "sent_bytes": _known(sent.sent_bytes, known),
+        "kv_sent_bytes": _known(sent.sent_bytes, known),
         "link_wait_ns": _known(sent.wait_ns, known),
         "link_ns": _known(sent.link_ns, known),
     }

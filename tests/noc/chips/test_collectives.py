@@ -100,7 +100,7 @@ def test_closed_forms(kind: str, algorithm: str, count: int, topology: str) -> N
     one = _closed(kind, algorithm, chips, chunk, 7, 90)
     assert run.chunks == 3
     assert run.finish_ns.tolist() == [3 * one] * count
-    assert not run.messages()["link_wait_ns"].to_numpy().any()
+    assert not run.messages()["message_wait_ns"].to_numpy().any()
 
 
 def _random(rng: random.Random) -> tuple[str, str, Chips, dict[str, Any]]:
@@ -169,7 +169,7 @@ def test_bytes_are_conserved(kind: str, algorithm: str, topology: str) -> None:
     hop_bytes = (run.nbytes * run.hops).sum()
     assert sum(links["link_bytes"].to_pylist()) == hop_bytes
     assert sum(links["link_messages"].to_pylist()) == run.hops.sum()
-    assert sum(links["link_waited_ns"].to_pylist()) == sum(messages["link_wait_ns"].to_pylist())
+    assert sum(links["link_waited_ns"].to_pylist()) == sum(messages["message_wait_ns"].to_pylist())
     factor = {"all-reduce": 2, "all-gather": 8, "reduce-scatter": 1, "all-to-all": 1}[kind]
     if (kind, algorithm) != ("all-to-all", "ring"):
         # Seven eighths of the data, twice for an all-reduce; every shard goes to seven chips.

@@ -65,7 +65,7 @@ def test_random_messages_are_those_of_the_oracle(seed: int) -> None:
     arrived, last = oracle.arrivals(topology, count, bandwidth, latency, rows)
     assert run.arrived_ns.tolist() == arrived
     assert run.last_event_ns == last
-    assert (run.messages()["link_wait_ns"].to_numpy() >= 0).all()
+    assert (run.messages()["message_wait_ns"].to_numpy() >= 0).all()
     links = run.links()
     assert sum(links["link_bytes"].to_pylist()) == (run.nbytes * run.hops).sum()
     columns = (links[name].to_pylist() for name in ("from_device", "to_device", "link_messages"))

@@ -38,9 +38,16 @@ def test_what_is_known_once_is_worse(unknown: float | None) -> None:
 
 
 def test_every_measure_has_a_side_or_none_is_known() -> None:
-    assert set(EVERY_MEASURE) - set(BETTER) == {"tokens", "engine_steps", "peak_bandwidth"}
+    assert set(EVERY_MEASURE) - set(BETTER) == {
+        "tokens", "engine_steps", "peak_bandwidth", "served_steps",
+        "estimate_bias", "estimate_bias_low", "estimate_bias_high",
+    }  # fmt: skip
     larger = {name for name, side in BETTER.items() if side == "larger"}
-    assert larger == {"compute_utilization", "bandwidth_utilization", "tokens_per_second"}
+    assert larger == {
+        "compute_utilization", "bandwidth_utilization", "tokens_per_second",
+        "completed", "good_share", "goodput", "hit_tokens",
+        "output_throughput", "request_throughput", "total_throughput",
+    }  # fmt: skip
 
 
 def test_twice_and_half_are_as_far_from_equal() -> None:

@@ -118,7 +118,7 @@ def test_laws_of_a_split(seed: int) -> None:
     assert not made.metrics["served_preemptions"]
     of = {name: made.requests[name].to_numpy(zero_copy_only=False) for name in (
         "arrival_ns", "finish_ns", "first_token_ns", "e2el_ns", "link_wait_ns", "link_ns",
-        "sent_bytes", "replica", "prompt_tokens", "output_tokens", "cached_tokens",
+        "kv_sent_bytes", "replica", "prompt_tokens", "output_tokens", "cached_tokens",
     )}  # fmt: skip
     steps = {name: made.steps[name].to_numpy() for name in ("replica", "new_tokens", "length_ns")}
     sent = of["output_tokens"] > 1
@@ -136,7 +136,7 @@ def test_laws_of_a_split(seed: int) -> None:
     leave = begin + of["link_ns"][order] - 300
     assert (begin[1:] >= leave[:-1]).all()
     assert (begin[1:] == np.maximum(of["first_token_ns"][order][1:], leave[:-1])).all()
-    assert (leave - begin == np.ceil(of["sent_bytes"][order] / 500)).all()
+    assert (leave - begin == np.ceil(of["kv_sent_bytes"][order] / 500)).all()
     # Little: the integral of the number in the system is the sum of latencies.
     times = np.concatenate((of["arrival_ns"], of["finish_ns"]))
     change = np.repeat((1, -1), len(sent))
@@ -181,8 +181,8 @@ def test_metrics_and_why_tell_of_the_link(tmp_path: Path) -> None:
     made = _serve(out=tmp_path / "out")
     read = ServeResult.read(tmp_path / "out")
     assert read.metrics == made.metrics
-    sent = made.requests["sent_bytes"].drop_null().to_pylist()
-    assert made.metrics["sent_bytes"] == sum(sent) > 0
+    sent = made.requests["kv_sent_bytes"].drop_null().to_pylist()
+    assert made.metrics["served_sent_bytes"] == sum(sent) > 0
     stages = {part.stage for part in why_served(read).times[1].parts}
     assert stages >= {"waiting for the link", "on the link", "prefill", "decode"}
     assert _serve(out=tmp_path / "out", resume=True).metrics == made.metrics
