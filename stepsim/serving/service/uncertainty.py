@@ -36,6 +36,10 @@ _STUDENT: Final = 2.093
 _FEWEST: Final = 2
 """Audits from which on errors are drawn."""
 
+_RECALLED: Final = 4096
+"""Steps of which times are recalled; of longer services, as many at even distances. Every step of
+every service with drawn errors looks for the nearest of them."""
+
 Serve = Callable[[list[StepModel]], Mapping[str, Any]]
 """Serves all requests with these step models, and returns the metrics."""
 
@@ -109,7 +113,7 @@ def _intervals(
 
 
 class _Recalled:
-    """The times of steps by what they compute, from those of a service.
+    """The times of steps by what they compute, from those of a service or of a part of its steps.
 
     Attributes
     ----------
@@ -118,9 +122,11 @@ class _Recalled:
 
     def __init__(self, rows: StepRows) -> None:
         amounts = np.stack([rows.requests, rows.new_tokens, rows.before_tokens], axis=1)
+        some = np.linspace(0, len(amounts) - 1, min(_RECALLED, len(amounts))).round().astype(int)
+        amounts = amounts[some]
         self.places = _logs(amounts)
         self._weights = (self.places**2).sum(axis=1)
-        self._lengths = rows.length_ns.astype(float)
+        self._lengths = rows.length_ns[some].astype(float)
         terms = np.concatenate([np.ones((len(amounts), 1)), amounts], axis=1)
         each = np.maximum(self._lengths, 1.0)[:, None]
         self._slopes = np.linalg.lstsq(terms / each, np.ones(len(terms)), rcond=None)[0]
