@@ -74,6 +74,7 @@ def test_the_memory_model_is_chosen_by_a_machine(site: Path) -> None:
     assert cycles("--set", "hbm.model=pipes") != cycles()
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_service_are_found_and_run(site: Path, tmp_path: Path) -> None:
     parts = (
         "--source", "bursts:bursts=2,size=3", "--scheduler", "shortest-first",

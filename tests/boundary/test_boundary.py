@@ -71,6 +71,7 @@ def test_every_example_works(room: str) -> None:
         call(subject)
 
 
+@pytest.mark.slow
 def test_a_draw_of_all_calls() -> None:
     every = [one for room in ROOMS for one in _calls(room)]
     drawn = random.Random(7).sample(every, int(_DRAWN * len(every)))

@@ -54,6 +54,7 @@ def test_a_folder_has_all_files(folder: Path) -> None:
     assert all(int(line.rpartition("=")[2]) >= 1 for line in pragmas)
 
 
+@pytest.mark.slow
 def test_tables_say_what_was_decided(cli: Cli, tmp_path: Path) -> None:
     out = cli("compile", *SMALL, "--fifo-table", "--passes").out
     told = (

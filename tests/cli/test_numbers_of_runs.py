@@ -84,6 +84,7 @@ def test_the_bus_has_another_name_than_the_utilization(cli: Cli) -> None:
     assert "busiest is the off-chip memory, whose bus moves requests 96.0 % of the run" in text
 
 
+@pytest.mark.slow
 def test_compute_bandwidth_is_that_of_the_machine_where_it_states_one(cli: Cli) -> None:
     outcome = cli(*SWIGLU, "--machine", "hdl-dram")
     assert "compute-bw 8192 FLOPs/cycle (machine)" in outcome.out

@@ -284,6 +284,7 @@ def test_many_loads_are_shown_by_layer(cli: Cli, tmp_path: Path) -> None:
         assert (len(found["tables"]), found["summary"]["rows"]) == (shown, 65)
 
 
+@pytest.mark.slow
 def test_many_tables_are_shown_by_layer(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     write_routing([synthetic_routing(1, 8, 2, seed=0, step=step) for step in range(4097)], path)

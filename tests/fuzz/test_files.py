@@ -28,6 +28,7 @@ def test_damaged_yaml(seed: int) -> None:
     yaml_files.one(random.Random(seed))
 
 
+@pytest.mark.slow
 @repeatable(12)
 @given(SEEDS)
 def test_damaged_plans(seed: int) -> None:

@@ -78,6 +78,7 @@ LEAVES = draw.one_of(
 PAIRS = draw.recursive(LEAVES, _join, max_leaves=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(PAIRS)
 def test_a_formula_is_what_sympy_makes_of_the_same_steps(pair: Pair) -> None:

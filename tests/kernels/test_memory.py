@@ -27,6 +27,7 @@ def test_checksums(scenario: Scenario) -> None:
     scenario.check(*run_scenario(scenario))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [None, 7, 33])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_interleaved_as_in_the_interpreter(scenario: Scenario, channels: int | None) -> None:

@@ -35,6 +35,7 @@ def stamps(result: Any) -> dict[str, list[int]]:
     return {name: [token[0] for token in tokens] for name, tokens in result.tokens.items()}
 
 
+@pytest.mark.slow
 @profile(75)
 @given(random_networks().filter(is_deterministic), st.sampled_from([1, 3, None]))
 def test_deeper_fifos_never_slow_a_deterministic_network(network: Network, by: int | None) -> None:

@@ -19,6 +19,7 @@ time.sleep(3600)
 """
 
 
+@pytest.mark.slow
 def test_a_failure_ends_the_process_and_its_children() -> None:
     seen: list[psutil.Process] = []
 

@@ -102,6 +102,7 @@ two.stop()
     assert out == f"[{sorted([int(signal.SIGINT), int(signal.SIGHUP)])}] []\n"
 
 
+@pytest.mark.slow
 def test_processes_end_with_their_parent() -> None:
     code = (
         _HEAD

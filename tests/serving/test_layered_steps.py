@@ -110,6 +110,7 @@ def test_audited_steps_are_near_exact_ones_and_say_how_near(model: Any) -> None:
     assert "layers of 80 steps were simulated beside their estimates" in str(report)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_times() -> None:
     def times(seed: int) -> list[int]:
         model = AuditedSteps(layer(), machine(), routing(), seed=seed)
@@ -130,6 +131,7 @@ def test_batches_of_arrays_that_are_used_again_are_audited_as_they_were() -> Non
     assert report(again=True) == report(again=False)
 
 
+@pytest.mark.slow
 def test_another_round_knows_what_was_learned_and_draws_anew() -> None:
     model = AuditedSteps(layer(DENSE), machine(), None, error=0.01)
     batches = steps_of(30)

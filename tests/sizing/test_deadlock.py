@@ -219,6 +219,7 @@ def test_full_speed_is_that_of_unbounded_fifos(shape: str) -> None:
         assert status == "deadlock" or cycles > fix.unbounded_cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tiles", [1000, 50_000])
 def test_a_long_fifo_takes_few_runs(tiles: int) -> None:
     fix = fix_deadlock(rejoined(tiles))

@@ -41,11 +41,13 @@ def test_the_compact_form_is_the_program_over_paths() -> None:
         assert compact.objective == pytest.approx(paths.objective, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_kernels_of_one_interval_keep_their_speed() -> None:
     for network in same_rate_networks(6, 1000, most_interval=1, tokens=32):
         assert run_network(network, planned_depths(network)).makespan == network.cycles
 
 
+@pytest.mark.slow
 def test_conservative_depths_of_mixed_intervals_are_small_and_repaired_ones_fast() -> None:
     slots = dict.fromkeys(("full", "planned", "repaired", "greedy"), 0)
     slowdowns, runs = [], 0
@@ -108,6 +110,7 @@ def test_a_bypass_holds_a_row(row: int) -> None:
         assert run_network(network, depths).makespan == network.cycles
 
 
+@pytest.mark.slow
 def test_random_rate_changes_never_deadlock_with_effective_intervals() -> None:
     networks = list(rate_networks(8, 600))
     own = fast = 0

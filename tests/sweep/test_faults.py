@@ -214,6 +214,7 @@ def test_names_are_on_the_disk_before_what_they_are_joined_of_goes(
     assert len(removed) == 4 * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", sampled([0, 100, 3000, 5000], 3000))
 def test_a_disk_that_takes_no_more(sweep: Sweep, tmp_path: Path, size: int) -> None:
     # The system refuses the write itself, so that what is buffered counts, too.

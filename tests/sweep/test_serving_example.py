@@ -26,6 +26,7 @@ def example() -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_one_command_serves_and_draws(
     example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

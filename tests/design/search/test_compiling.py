@@ -44,6 +44,7 @@ def test_whole_blocks_keep_the_speed_of_unbounded_fifos(model: str, phase: str) 
     assert group.fifo_bytes < compiled.plan.machine.onchip.capacity_bytes
 
 
+@pytest.mark.slow
 def test_shrinking_saves_bytes() -> None:
     sized, unbounded = small(), small(sizing="unbounded")
     assert sized.plan.fifo_bytes is not None
@@ -195,6 +196,7 @@ def test_a_design_that_is_not_placed_says_the_way_out() -> None:
     assert plan.infeasible is None
 
 
+@pytest.mark.slow
 def test_times_of_a_request() -> None:
     prefill, decode = small().plan, small("decode").plan
     made = st.design.request(prefill, decode, 32, overhead_ms=1.5)

@@ -58,6 +58,7 @@ def test_mistakes_are_told(model: str, named: dict[str, Any], told: str) -> None
     assert told in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_search_that_ends_early_says_what_it_left_out() -> None:
     sizes = {"hidden": 32, "inner": 64, "heads": 2, "kv_heads": 2, "head_dim": 8}
     whole = st.compile("gpt2-medium", **sizes).plan

@@ -26,6 +26,7 @@ def sizing(phase: str) -> tuple[st.design.Plan, FifoPlan, GroupSizing]:
     return plan, planned, GroupSizing(made, prepare(made.program, plan.machine), planned, 0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_a_plan_needs_no_repair_where_work_decides(phase: str) -> None:
     plan, _, group = sizing(phase)

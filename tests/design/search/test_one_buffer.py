@@ -15,6 +15,7 @@ from stepsim.simulation import prepare
 from tests.design.operators.test_models import SMALL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["reductions_outermost", "tokens_outermost"])
 @pytest.mark.parametrize("model", ["gpt2-medium", "gemma-3-1b"])
 def test_repaired_depths_reach_the_unbounded_makespan(model: str, order: Order) -> None:

@@ -76,6 +76,7 @@ def test_no_routing_deadlocks_and_those_of_the_set_are_fast(
     assert others.deadlocks == 0
 
 
+@pytest.mark.slow
 def test_depths_for_one_routing_deadlock_others_which_the_guard_excludes() -> None:
     group = program(64, 4, 1, 64, 4)
     seen, others = covering_traces(64, 1, 4), hostile(64, 4, 1, 200)

@@ -35,6 +35,7 @@ def spec(grid: dict[str, Any], **search: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", sampled([600, 41_000_000], 600))
 def test_a_design_takes_what_the_plan_says(budget: int) -> None:
     case = st.simulation.make_case("compiled", phase="decode", budget=budget, **SIZES)

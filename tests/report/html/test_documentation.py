@@ -14,6 +14,7 @@ from tests.report.html.conftest import Command
 PAGE = (Path(__file__).parents[3] / "docs" / "report.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_commands_run_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:

@@ -120,6 +120,7 @@ def test_a_killed_search_loses_and_repeats_no_trial(tmp_path: Path) -> None:
     assert found.computed <= 41
 
 
+@pytest.mark.slow
 def test_constraints_on_axes_cost_nothing_and_others_are_kept(tmp_path: Path) -> None:
     limits = ["channels <= 16", "onchip_bytes <= 300e3 and p95_cycles < 1e9"]
     found = tune(space(search={"constraints": limits, "trials": 30}), tmp_path)
