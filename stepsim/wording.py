@@ -102,9 +102,10 @@ class _Schemas:
     def leaves(self, section: _Schema, path: str) -> Iterator[tuple[str, str]]:
         for name, value in section["properties"].items():
             inner = next((arm for arm in self._arms(value) if "properties" in arm), None)
-            if inner is None:
+            by_name = any(arm.get("type") == "string" for arm in self._arms(value))
+            if inner is None or by_name:
                 yield f"{path}{name}", self.expected(value)
-            else:
+            if inner is not None:
                 yield from self.leaves(inner, f"{path}{name}.")
 
     def expected(self, leaf: _Schema) -> str:

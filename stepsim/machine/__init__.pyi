@@ -4,6 +4,7 @@ from stepsim.machine.costs import Costs as Costs
 from stepsim.machine.device import Device as Device
 from stepsim.machine.dram import Dram as Dram
 from stepsim.machine.energy import Energy as Energy
+from stepsim.machine.hbm import Hbm as Hbm
 from stepsim.machine.loading import (
     known_keys as known_keys,
     list_machines as list_machines,
@@ -13,7 +14,6 @@ from stepsim.machine.loading import (
 from stepsim.machine.memory_path import Addresses as Addresses, Port as Port
 from stepsim.machine.model import (
     Fifo as Fifo,
-    Hbm as Hbm,
     Machine as Machine,
     OnChip as OnChip,
     machine_json_schema as machine_json_schema,

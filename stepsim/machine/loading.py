@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import stepsim.documents
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, MachineError, did_you_mean
-from stepsim.machine.model import Hbm, Machine
+from stepsim.machine.hbm import Hbm
+from stepsim.machine.model import Machine
 from stepsim.machine.presets import HARDWARE_MACHINES, PRESETS
-from stepsim.machine.section import Section, check, json_schema, keys, made
+from stepsim.machine.section import Section, by_name, check, json_schema, keys, made
 from stepsim.typed import typed
 from stepsim.wording import describe_problems, expectations
 
@@ -219,6 +220,8 @@ def _override(family: Family[Any], data: Any, key: Any, value: Any) -> None:
             return  # a section of the wrong shape is reported by the validation that follows
         if target.get(section) is None:
             target[section] = {}  # a section that may be absent, or is left out
+        elif isinstance(target[section], str) and target is data:
+            target[section] = by_name(family.kind, section, target[section]) or target[section]
         target = target[section]
     if isinstance(target, dict):
         target[leaf] = value

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from stepsim.deferred import deferred
@@ -17,9 +16,9 @@ from stepsim.machine.chips import Chips as Chips
 from stepsim.machine.compute import Compute as Compute
 from stepsim.machine.costs import Costs as Costs
 from stepsim.machine.device import Device as Device
-from stepsim.machine.dram import Dram as Dram
 from stepsim.machine.energy import Energy as Energy
-from stepsim.machine.memory_path import DRAM_OUTSTANDING, OF_EVERY_MODEL, Addresses, Port
+from stepsim.machine.hbm import MOST, RHYTHM, Hbm as Hbm
+from stepsim.machine.network import Network as Network, network_named
 from stepsim.machine.section import (
     Section,
     choice,
@@ -45,118 +44,7 @@ DEFAULT_FIFO_DEPTH = 1024
 _ONCHIP_2026 = 512
 """On-chip bytes per cycle of the public simulator of 2026, a constant of its whole machine."""
 
-# Upper limits keep every product of a run inside 64-bit integers.
-_MOST = 1 << 20
-_BYTES = _DEPTH = integer(1, _MOST)
-_CYCLES = integer(0, _MOST)
-
-
-@dataclass(init=False, unsafe_hash=True)
-class Hbm(Section):
-    """Off-chip memory as independent channels with a fixed rhythm (STeP paper, section 4)."""
-
-    model: str = setting(
-        text(),
-        "memory model; 'interleaved' sends the requests of every operator to the channels in turn, "
-        "'published' is that of the STeP paper, 'uncontended' gives every operator a private "
-        "memory, 'dram' has banks, rows, queues and addresses; plugins may add others",
-        default="interleaved",
-    )
-    request_bytes: int = setting(_BYTES, "bytes moved by one request")
-    channels: int = setting(integer(1, 1 << 16), "number of independent channels")
-    latency: int = setting(_CYCLES, "cycles from service to response of one request")
-    interval: int = setting(
-        integer(1, _MOST), "cycles between the starts of two requests on the same channel"
-    )
-    startup: int = setting(_CYCLES, "cycles added to the latency of every request")
-    dram: Dram | None = optional(Dram, "the DRAM of the model 'dram'")
-    port: Port | None = optional(
-        Port, "ports and the path of requests; all but 'outstanding' is for model 'dram'"
-    )
-    arbiter: str | None = optional(
-        choice("rotating", "on-grant", "fair"),
-        "which port may request next, for model 'dram': with 'rotating' the turn passes in every "
-        "cycle, even if the request cannot be accepted; with 'on-grant' it passes after a grant; "
-        "'fair' serves the port that has waited longest",
-    )
-    addresses: Addresses | None = optional(Addresses, "addresses of tensors, for model 'dram'")
-    capacity_bytes: int | None = optional(
-        integer(1, 1 << 50),
-        "off-chip memory, for the weights and the KV cache of a service; programs need not fit",
-    )
-
-    @classmethod
-    def without_effect(cls, values: Mapping[Any, Any]) -> Mapping[str, str]:
-        """The model 'dram' takes channels and times from its DRAM; other models have no DRAM."""
-        model = values.get("model")
-        if isinstance(model, str) and model == "dram":
-            why = "has no effect with hbm.model 'dram', which takes it from hbm.dram; remove it"
-            return dict.fromkeys(_RHYTHM, why)
-        return dict.fromkeys(("dram", "arbiter", "addresses"), _OF_DRAM)
-
-    @classmethod
-    def derived(cls, checked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The rhythm that comes closest to an idle DRAM, in its clocks, and the bound of a port."""
-        dram, port = checked["dram"], checked["port"]
-        bound = None if port is None else port.outstanding
-        if dram is None:
-            return {"port": port if bound is not None or _other_than_default(port) else None}
-        if port is not None and bound is None:
-            port = Port(**{**port.to_dict(), "outstanding": DRAM_OUTSTANDING})
-        each = dram.accesses_per_clock() / dram.channels
-        return {
-            "port": port,
-            "channels": dram.channels,
-            "latency": dram.read_clocks,
-            "interval": ceil(1 / each),
-            "startup": 0,
-        }
-
-    @classmethod
-    def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Complete the model 'dram' with a DRAM, by default the preset."""
-        model = values.get("model")
-        if isinstance(model, str) and model == "dram" and values.get("dram") is None:
-            return {**values, "dram": {}}
-        return values
-
-    @classmethod
-    def contradictions(
-        cls, given: Mapping[Any, Any], checked: Mapping[str, Any]
-    ) -> Iterator[tuple[str, str]]:
-        """Other models have the ports of 'dram', but not its path to them."""
-        if checked["model"] == "dram" or given.get("port") is None:
-            return
-        port = given["port"]
-        named = port if isinstance(port, Mapping) else _other_than_default(port)
-        for name in named:
-            if name not in OF_EVERY_MODEL:
-                yield f"port.{name}", _OF_DRAM
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every value, defaults included, as plain dicts; absent values are left out."""
-        values = super().to_dict()
-        if self.model != "dram" and self.port is not None:
-            values["port"] = {name: getattr(self.port, name) for name in OF_EVERY_MODEL}
-        return values
-
-    @property
-    def outstanding(self) -> int | None:
-        """Requests of a port that may be under way, with model 'dram' reads; None: any number."""
-        stated = None if self.port is None else self.port.outstanding
-        return DRAM_OUTSTANDING if stated is None and self.model == "dram" else stated
-
-
-_OF_DRAM = "has an effect only with hbm.model 'dram'; set that model, or remove this"
-
-_RHYTHM = ("channels", "latency", "interval", "startup")
-"""The parameters of a memory of independent channels."""
-
-
-def _other_than_default(port: Port | None) -> list[str]:
-    if port is None:
-        return []
-    return [name for name, value in port.to_dict().items() if value != Port().to_dict()[name]]
+_BYTES = _DEPTH = integer(1, MOST)
 
 
 @dataclass(init=False, unsafe_hash=True)
@@ -217,6 +105,11 @@ class Machine(Section):
         Energy, "energies of accesses and operations; runs then report joules"
     )
     chips: Chips | None = optional(Chips, "several chips, each like the rest says, and their links")
+    noc: Network | None = optional(
+        Network,
+        "network on chip: the name of a preset, the path of a file, or a description",
+        named=network_named,
+    )
 
     @classmethod
     def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
@@ -320,6 +213,8 @@ class Machine(Section):
             )
         if self.chips is not None:
             found.append(self.chips.note)
+        if self.noc is not None:
+            found.append(self.noc.note)
         return tuple(found)
 
     def to_yaml(self) -> str:
@@ -388,10 +283,10 @@ def machine_json_schema() -> dict[str, Any]:
     del schema["$defs"]["OnChip"]["required"]
     del schema["$defs"]["Dram"]["required"]  # the preset has what is not given
     hbm = schema["$defs"]["Hbm"]
-    hbm["required"] = [name for name in hbm["required"] if name not in _RHYTHM]
+    hbm["required"] = [name for name in hbm["required"] if name not in RHYTHM]
     hbm["if"] = {"properties": {"model": {"const": "dram"}}, "required": ["model"]}
-    hbm["then"] = {"properties": dict.fromkeys(_RHYTHM, False)}
-    hbm["else"] = {"properties": {"dram": {"type": "null"}}, "required": list(_RHYTHM)}
+    hbm["then"] = {"properties": dict.fromkeys(RHYTHM, False)}
+    hbm["else"] = {"properties": {"dram": {"type": "null"}}, "required": list(RHYTHM)}
     schema["if"] = {"properties": {"model": {"const": "step-2026"}}, "required": ["model"]}
     schema["else"] = {
         "required": ["onchip"],

@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from stepsim.deferred import deferred
 from stepsim.machine.section import Section, choice, integer, number, optional, setting, text
+
+if TYPE_CHECKING:
+    from stepsim.machine import network_presets as presets
+else:
+    # Presets are read by what reads machines, of which a network may be a part.
+    presets = deferred("stepsim.machine.network_presets")
 
 MOST_PLACES: Final = 1 << 16
 """Places that a network may have."""
@@ -177,6 +184,14 @@ class Network(Section):
             yield "links", f"has an effect only with the topology 'links', found '{topology}'"
 
     @property
+    def note(self) -> str:
+        """What runs of programs on a machine with this network use of it."""
+        return (
+            f"cycles are those without the network on chip '{self.name}': streams cross it in no "
+            "time; st.noc times transfers over it"
+        )
+
+    @property
     def places(self) -> int:
         """Number of places."""
         return self.rows * self.cols
@@ -195,6 +210,11 @@ class Network(Section):
     def listed_links(self) -> list[tuple[int, int]]:
         """Links of the topology 'links', each in one direction, in the order of the list."""
         return [] if self.links is None else link_pairs(self.links) or []
+
+
+def network_named(name: str) -> Network:
+    """The network of a name or a file, as `load_network` takes them."""
+    return presets.load_network(name)
 
 
 def packet_table(written: str) -> list[tuple[int, float]] | None:

@@ -8,7 +8,7 @@ the number that is out of range, and does not check instances that are made in P
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields
 from inspect import cleandoc
 from typing import Any, TypeVar
@@ -34,13 +34,17 @@ def setting(kind: Schema | type[Section], about: str, **default: Any) -> Any:
     return field(metadata={"kind": kind, "about": about, "optional": False}, **default)
 
 
-def optional(kind: Schema | type[Section], about: str) -> Any:
+def optional(
+    kind: Schema | type[Section], about: str, *, named: Callable[[str], Section] | None = None
+) -> Any:
     """Declare a value or section that may be absent: it is then None and not part of `to_dict`.
 
-    A later declaration thus changes nothing, not even a digest, where it is not used.
+    A later declaration thus changes nothing, not even a digest, where it is not used. A section can
+    also be given by a name, which ``named`` turns into the section or refuses with a MachineError.
     """
     given = kind if isinstance(kind, type) else nullable(kind)
-    return field(metadata={"kind": given, "about": about, "optional": True}, default=None)
+    declared = {"kind": given, "about": about, "optional": True, "named": named}
+    return field(metadata=declared, default=None)
 
 
 def integer(least: int, most: int) -> Schema:
@@ -163,9 +167,7 @@ def check(
         elif each.name in values and values[each.name] is None and _may_be_absent(each):
             checked[each.name] = None
         elif each.name in values:
-            checked[each.name] = _checked(
-                each.metadata["kind"], values[each.name], (*where, each.name), found
-            )
+            checked[each.name] = _checked(each, values[each.name], (*where, each.name), found)
         elif each.default is not MISSING:
             checked[each.name] = each.default
         elif each.default_factory is not MISSING:
@@ -184,6 +186,17 @@ def check(
             value = values.get(path)
             found.append(_problem(STATED, (*where, *path.split(".")), value, sentence))
     return checked
+
+
+def by_name(section: type[Section], key: str, name: str) -> dict[str, Any] | None:
+    """Values of a section inside a section that is given by its name; None if it cannot be.
+
+    Raises
+    ------
+    MachineError : nothing has this name.
+    """
+    named = next(each.metadata.get("named") for each in _declared(section) if each.name == key)
+    return None if named is None else named(name).to_dict()  # type: ignore[no-any-return]
 
 
 def made(section: type[_S], checked: dict[str, Any]) -> _S:
@@ -235,7 +248,8 @@ def _property(each: Field[Any]) -> Schema:
     if isinstance(kind, type):
         shape: Schema = {"$ref": f"#/$defs/{kind.__name__}"}
         if _may_be_absent(each):
-            shape = {"anyOf": [shape, {"type": "null"}]}
+            name = [text()] if each.metadata.get("named") is not None else []
+            shape = {"anyOf": [shape, *name, {"type": "null"}]}
     else:
         shape = {**kind, "title": each.name.replace("_", " ").title()}
     return dict(sorted({**shape, **default, **about}.items()))
@@ -253,15 +267,23 @@ def _declared(section: type[Section]) -> tuple[Field[Any], ...]:
     return fields(section)  # type: ignore[arg-type]
 
 
-def _checked(
-    kind: Schema | type[Section], value: Any, where: tuple[Any, ...], found: list[Problem]
-) -> Any:
+def _checked(each: Field[Any], value: Any, where: tuple[Any, ...], found: list[Problem]) -> Any:
+    kind: Schema | type[Section] = each.metadata["kind"]
+    named = each.metadata.get("named")
+    if named is not None and isinstance(value, str) and value:
+        try:
+            return named(value)
+        except MachineError as error:
+            found.append(_problem(STATED, where, value, str(error)))
+            return None
     if isinstance(kind, type):
         if isinstance(value, kind):
             return value
         if isinstance(value, Mapping):
             before = len(found)
-            values = check(kind, value, where, found)
+            # As one of several kinds it is named in the place of a problem, as pydantic does.
+            inner = where if named is None else (*where, kind.__name__)
+            values = check(kind, value, inner, found)
             return made(kind, values) if len(found) == before else None
         found.append(_problem("wrong_type", where, value))
         return None

@@ -56,13 +56,13 @@ CASES = {
     "empty": (
         "",
         "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
-        "onchip, fifo, closure_slack, costs, clock_ghz, device, compute, energy, chips, found "
+        "onchip, fifo, closure_slack, costs, clock_ghz, device, compute, energy, chips, noc, found "
         "nothing. Start from 'stepsim machines --show sda-1024'.",
     ),
     "list": (
         "- 1\n",
         "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
-        "onchip, fifo, closure_slack, costs, clock_ghz, device, compute, energy, chips, found "
+        "onchip, fifo, closure_slack, costs, clock_ghz, device, compute, energy, chips, noc, found "
         "a list. Start from 'stepsim machines --show sda-1024'.",
     ),
     "not YAML": (
@@ -80,13 +80,13 @@ CASES = {
         GOOD + "closure_slak: 1\n",
         "machine file FILE, line 10, closure_slak: unknown key 'closure_slak'; did you mean "
         "'closure_slack'? Known here: chips, clock_ghz, closure_slack, compute, costs, "
-        "description, device, energy, fifo, hbm, model, name, onchip",
+        "description, device, energy, fifo, hbm, model, name, noc, onchip",
     ),
     "unknown key, far": (
         GOOD + "color: red\n",
         "machine file FILE, line 10, color: unknown key 'color'. "
         "Known here: chips, clock_ghz, closure_slack, compute, costs, description, device, energy, "
-        "fifo, hbm, model, name, onchip",
+        "fifo, hbm, model, name, noc, onchip",
     ),
     "missing key": (
         GOOD.replace("  interval: 2\n", ""),
