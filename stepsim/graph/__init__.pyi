@@ -88,6 +88,7 @@ from stepsim.graph.ops.memory.linear_loads import (
 )
 from stepsim.graph.ops.memory.offchip import (
     LinearStore as LinearStore,
+    OffChipOperator as OffChipOperator,
     linear_store as linear_store,
 )
 from stepsim.graph.ops.memory.onchip import (

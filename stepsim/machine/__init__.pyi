@@ -43,7 +43,7 @@ from stepsim.machine.model import (
     DEFAULT_FIFO_DEPTH as DEFAULT_FIFO_DEPTH,
     milliseconds as milliseconds,
 )
-from stepsim.machine.network import packet_table as packet_table
+from stepsim.machine.network import CORES as CORES, packet_table as packet_table
 from stepsim.machine.network_presets import parse_network_overrides as parse_network_overrides
 from stepsim.machine.section import (
     Section as Section,

@@ -196,7 +196,7 @@ def by_name(section: type[Section], key: str, name: str) -> dict[str, Any] | Non
     MachineError : nothing has this name.
     """
     named = next(each.metadata.get("named") for each in _declared(section) if each.name == key)
-    return None if named is None else named(name).to_dict()  # type: ignore[no-any-return]
+    return None if named is None else named(name).to_dict()
 
 
 def made(section: type[_S], checked: dict[str, Any]) -> _S:

@@ -2,12 +2,18 @@ from stepsim.machine import list_networks as list_networks, load_network as load
 from stepsim.noc.chips.collectives import simulate_collective as simulate_collective
 from stepsim.noc.chips.messages import simulate_chips as simulate_chips
 from stepsim.noc.chips.run import ChipRun as ChipRun, CollectiveRun as CollectiveRun
+from stepsim.noc.placement import Placement as Placement
 from stepsim.noc.run import NocRun as NocRun
 from stepsim.noc.simulate import simulate as simulate
 from stepsim.noc.traces import NocTrace as NocTrace, read_traces as read_traces
 
 # isort: split
 # for other rooms
+from stepsim.noc.placement import (
+    memory_places as memory_places,
+    placed_operators as placed_operators,
+    worker_places as worker_places,
+)
 from stepsim.noc.simulate import MODELS as MODELS, STEP as STEP
 from stepsim.noc.topology import Topology as Topology
 from stepsim.noc.traffic import Traffic as Traffic

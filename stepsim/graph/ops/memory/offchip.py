@@ -29,7 +29,7 @@ def rows_cols(tile: Tile) -> list[int]:
     return [int(tile.rows), int(tile.cols)]
 
 
-class _OffChip(Operator):
+class OffChipOperator(Operator):
     """An operator that moves the tiles of a stream to or from off-chip memory."""
 
     par_dispatch: int | None
@@ -39,7 +39,7 @@ class _OffChip(Operator):
         return self.par_dispatch or self.program.par_dispatch
 
 
-class TileMover(_OffChip):
+class TileMover(OffChipOperator):
     """Moves one tile of a fixed size for each element of its output."""
 
     tile: Tile
@@ -52,7 +52,7 @@ class TileMover(_OffChip):
 
 
 @dataclass(eq=False, kw_only=True)
-class LinearStore(_OffChip):
+class LinearStore(OffChipOperator):
     """Writes the tiles of a stream in order."""
 
     name: ClassVar[str] = "linear_store"

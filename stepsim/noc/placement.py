@@ -1,0 +1,372 @@
+"""Placements: which tile of a network an operator is on, and which place its memory port."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Set
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+
+import stepsim.documents
+from stepsim.arguments import Range, is_whole, shown
+from stepsim.atomic import replacing
+from stepsim.deferred import deferred
+from stepsim.errors import ArgError, did_you_mean
+from stepsim.graph import (
+    OffChipOperator,
+    Operator,
+    Program,
+    Wiring,
+    check_program,
+    construction_order,
+)
+from stepsim.machine import CORES, Network
+from stepsim.noc.topology import Topology, Whole
+from stepsim.typed import typed
+
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = deferred("yaml")
+
+PER_TILE: Final = Range(1 << 20, "operators of a tile")
+
+_GRID: Final = ("topology", "rows", "cols")
+_KEYS: Final = (*_GRID, "per_tile", "operators", "ports")
+
+_HEAD: Final = """\
+# Where the operators of a program are on a network, as row and column, and where their ports to
+# off-chip memory are. An operator of `operators` that accesses memory may be left out of `ports`.
+"""
+
+
+class Placement:
+    """Where the operators of a program and their off-chip memory ports are on a network.
+
+    A place is a number, counted row by row, or a pair of row and column. Operators have the names
+    under which results show them, such as ``silu#2``. A broadcast is on the tile of the operator
+    whose stream it copies. Operators are on worker cores, which all places of a network without a
+    map of cores are.
+
+    Parameters
+    ----------
+    program : a finished program.
+    network : that it is placed on.
+    operators : place of every operator by its name.
+    ports : place where the requests of an operator leave the network for off-chip memory, by the
+        name of the operator; those not named have the places of `default_ports`. Several ports may
+        share a place, also with operators.
+    per_tile : operators that a tile may hold.
+
+    Raises
+    ------
+    ArgError : a place outside the grid or on another core than a worker, more operators on a tile
+        than it may hold, a program larger than the machine, an operator left out, or a name that
+        the program does not have.
+
+    Example
+    -------
+    >>> with st.Program("silu", compute_bw=64) as program:
+    ...     x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
+    ...     st.linear_store(x.map(st.fn.silu), "out")
+    >>> network = st.noc.load_network("mesh", {"rows": 2, "cols": 2})
+    >>> placement = st.noc.Placement.row_major(program, network)
+    >>> placement.place_of("silu#2")
+    (1, 0)
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        network: Network,
+        operators: Mapping[str, Any],
+        ports: Mapping[str, Any] | None = None,
+        *,
+        per_tile: int = 1,
+    ) -> None:
+        self._fill(program, network, operators, ports, per_tile, "placement", {})
+
+    def _fill(
+        self, program: Program, network: Network, operators: Any, ports: Any, per_tile: Any,
+        where: str, lines: Mapping[str, int],
+    ) -> None:  # fmt: skip
+        if not isinstance(network, Network):
+            raise ArgError(f"{where}: expected a stepsim.machine.Network, found {shown(network)}")
+        self.network = network
+        self.per_tile = PER_TILE.checked(f"{where}: per_tile", per_tile)
+        self._topology = Topology(network)
+        self._where, self._lines = where, lines
+        known = placed_operators(program)
+        check_size(where, program, len(known), network, self.per_tile)
+        memory = {name for name, offchip in known.items() if offchip}
+        given = self._places("operators", operators, set(known))
+        missing = [name for name in known if name not in given]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise ArgError(
+                f"{where}: operator '{missing[0]}'{more} of program '{program.name}' has no "
+                "place; state one for every operator"
+            )
+        self._check_tiles(given)
+        stated = self._places("ports", {} if ports is None else ports, memory, set(known))
+        default = default_ports(program, network)
+        self._operators = {name: given[name] for name in known}
+        self._ports = {name: stated.get(name, default[name]) for name in known if name in memory}
+
+    @property
+    def operators(self) -> Mapping[str, int]:
+        """Number of the place of every operator."""
+        return MappingProxyType(self._operators)
+
+    @property
+    def ports(self) -> Mapping[str, int]:
+        """Number of the place of the memory port of every operator that has one."""
+        return MappingProxyType(self._ports)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Placement) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(str(self._key))
+
+    def __repr__(self) -> str:
+        net = self.network
+        return (
+            f"Placement({len(self._operators)} operators on {net.rows} x {net.cols} places of "
+            f"'{net.name}')"
+        )
+
+    @classmethod
+    @typed
+    def row_major(cls, program: Program, network: Network, per_tile: int = 1) -> Placement:
+        """Operators in the order of the program, on one worker core after another, row by row.
+
+        Raises
+        ------
+        ArgError : the program is larger than the machine, or ``per_tile`` is out of range.
+        """
+        per_tile = PER_TILE.checked("placement: per_tile", per_tile)
+        names = placed_operators(program)
+        check_size("placement", program, len(names), network, per_tile)
+        tiles = worker_places(network)
+        places = {name: int(tiles[i // per_tile]) for i, name in enumerate(names)}
+        return cls(program, network, places, per_tile=per_tile)
+
+    @classmethod
+    @typed
+    def from_yaml(
+        cls, path: str | os.PathLike[str], program: Program, network: Network
+    ) -> Placement:
+        """Read a file that `save` wrote, or one written by hand with its key ``operators``.
+
+        Raises
+        ------
+        ArgError : the file cannot be read, is of another grid, or is not a placement of the
+            program; the message has the line.
+        """
+        where = f"placement {os.fspath(path)}"
+        document = stepsim.documents.load_yaml(Path(path), "placement", ArgError, _ADVICE)
+        data, lines = document.data, document.lines
+        if not isinstance(data, Mapping) or "operators" not in data:
+            raise ArgError(f"{where}: expected a mapping with the key operators. {_ADVICE}")
+        for key, value in data.items():
+            line = f"{where}, line {lines[str(key)]}"
+            if key not in _KEYS:
+                raise ArgError(
+                    f"{line}: unknown key '{key}'{did_you_mean(key, _KEYS)} Known: "
+                    f"{', '.join(_KEYS)}"
+                )
+            if key in _GRID and value != getattr(network, key):
+                raise ArgError(
+                    f"{line}: it is for a network with {key} {shown(value)}, found "
+                    f"{getattr(network, key)!r}; place the program on this network"
+                )
+        made = cls.__new__(cls)
+        made._fill(
+            program, network, data["operators"], data.get("ports"), data.get("per_tile", 1), where,
+            lines,
+        )  # fmt: skip
+        return made
+
+    @typed
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a YAML file that `from_yaml` reads as an equal placement.
+
+        Raises
+        ------
+        OutputError : the file cannot be written.
+        """
+        with replacing(Path(path)) as (part,):
+            part.write_text(self.to_yaml(), encoding="utf-8")
+
+    def to_yaml(self) -> str:
+        """The text of the file that `save` writes."""
+        places = {
+            kind: {name: list(divmod(place, self.network.cols)) for name, place in given.items()}
+            for kind, given in (("operators", self._operators), ("ports", self._ports))
+        }
+        grid = {key: getattr(self.network, key) for key in _GRID}
+        return _HEAD + yaml.safe_dump(
+            {**grid, "per_tile": self.per_tile, **places}, sort_keys=False, allow_unicode=True,
+            default_flow_style=None, width=100,
+        )  # fmt: skip
+
+    @typed
+    def place_of(self, operator: str) -> tuple[int, int]:
+        """Row and column of an operator.
+
+        Raises
+        ------
+        ArgError : the program has no such operator.
+        """
+        if operator not in self._operators:
+            near = did_you_mean(operator, self._operators)
+            raise ArgError(f"placement: there is no operator '{operator}'{near}")
+        return divmod(self._operators[operator], self.network.cols)
+
+    def of_units(self, wiring: Wiring) -> tuple[Whole, Whole]:
+        """Places of all units of the wired program, and of their memory ports; -1 without one.
+
+        A broadcast is where the operator is whose stream it copies.
+        """
+        names = [
+            wiring.fifos[unit.inputs[0]].stream.producer.title()
+            if unit.operator is None
+            else unit.name
+            for unit in wiring.units
+        ]
+        places = np.array([self._operators[name] for name in names], np.int64)
+        ports = [self._ports.get(unit.name, -1) for unit in wiring.units]
+        return places, np.array(ports, np.int64)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.network, self.per_tile, self._operators, self._ports
+
+    def _places(
+        self, kind: str, given: Any, known: Set[str], others: Set[str] = frozenset()
+    ) -> dict[str, int]:
+        if not isinstance(given, Mapping):
+            raise ArgError(
+                f"{self._where}: {kind}: expected a mapping from names of operators to places, "
+                f"found {shown(given)}"
+            )
+        found = {}
+        for name, place in given.items():
+            at = f"{kind}.{name}"
+            if name in others and name not in known:
+                self._refuse(at, f"operator '{name}' has no memory port; leave it out")
+            if name not in known:
+                near = did_you_mean(name, sorted(known)) if isinstance(name, str) else "."
+                self._refuse(at, f"the program has no operator {shown(name)}{near}")
+            found[name] = self._number(at, kind, name, place)
+        return found
+
+    def _number(self, at: str, kind: str, name: str, place: Any) -> int:
+        net = self.network
+        what = f"operator '{name}'" if kind == "operators" else f"the memory port of '{name}'"
+        pair = isinstance(place, list | tuple)
+        if not (pair and len(place) == 2 and all(map(is_whole, place))) and not is_whole(place):
+            self._refuse(
+                at,
+                f"{what}: expected a place as [row, column] or a number, found {shown(place)}",
+            )
+        row, col = (int(one) for one in place) if pair else divmod(int(place), net.cols)
+        if not (0 <= row < net.rows and 0 <= col < net.cols):
+            told = f"({row}, {col})" if pair else str(place)
+            self._refuse(
+                at,
+                f"{what}: the place {told} is outside the grid of {net.rows} x {net.cols} places, "
+                "counted from 0",
+            )
+        number = row * net.cols + col
+        letter = net.core_letters[number]
+        if kind == "operators" and letter != "W":
+            self._refuse(
+                at,
+                f"{what}: the place {self._topology.place_name(number)} is a core of kind "
+                f"'{CORES[letter]}'; operators are on worker cores, of which "
+                f"{self._topology.place_name(int(worker_places(net)[0]))} is the first",
+            )
+        return number
+
+    def _check_tiles(self, given: Mapping[str, int]) -> None:
+        on: dict[int, list[str]] = {}
+        for name, place in given.items():
+            on.setdefault(place, []).append(name)
+            if len(on[place]) > self.per_tile:
+                listed = ", ".join(f"'{one}'" for one in on[place])
+                self._refuse(
+                    f"operators.{name}",
+                    f"{len(on[place])} operators are on tile {self._topology.place_name(place)} "
+                    f"({listed}), which may hold {self.per_tile}; move one, or state per_tile",
+                )
+
+    def _refuse(self, at: str, sentence: str) -> NoReturn:
+        line = f", line {self._lines[at]}" if at in self._lines else ""
+        raise ArgError(f"{self._where}{line}: {sentence}")
+
+
+_ADVICE: Final = "`stepsim place --out` writes such files."
+
+
+def placed_operators(program: Program) -> dict[str, bool]:
+    """Names of the operators that need a place, and whether they have an off-chip memory port.
+
+    Raises
+    ------
+    ArgError : it is not a program.
+    """
+    check_program("placement", program)
+    order = [one for one in construction_order(program) if one.loops_back() is None]
+    return {one.title(): _has_port(one) for one in order}
+
+
+def _has_port(operator: Operator) -> bool:
+    # A load that bypasses the memory makes no requests.
+    return isinstance(operator, OffChipOperator) and not getattr(operator, "bypass", False)
+
+
+def worker_places(network: Network) -> Whole:
+    """Places that operators can be on."""
+    return np.flatnonzero([letter == "W" for letter in network.core_letters])
+
+
+def memory_places(network: Network) -> Whole:
+    """Places with a port to off-chip memory: the DRAM cores.
+
+    Without a map of cores, those of the first and the last column of a mesh or torus; of other
+    networks place 0.
+    """
+    dram = np.flatnonzero([letter == "D" for letter in network.core_letters])
+    if len(dram):
+        return dram
+    if network.topology not in ("mesh", "torus"):
+        return np.zeros(1, np.int64)
+    places = np.arange(network.places)
+    return places[np.isin(places % network.cols, (0, network.cols - 1))]
+
+
+def default_ports(program: Program, network: Network) -> dict[str, int]:
+    """Places of memory ports where none is stated: one of `memory_places` after another."""
+    places = memory_places(network)
+    names = [name for name, offchip in placed_operators(program).items() if offchip]
+    return {name: int(places[i % len(places)]) for i, name in enumerate(names)}
+
+
+def check_size(where: str, program: Program, count: int, network: Network, per_tile: int) -> None:
+    """Refuse a program with more operators than its tiles may hold."""
+    tiles = len(worker_places(network))
+    if count > tiles * per_tile:
+        advice = (
+            f"use a larger network or per_tile={-(-count // tiles)}"
+            if tiles
+            else "state worker cores (W) in its map of cores"
+        )
+        raise ArgError(
+            f"{where}: program '{program.name}' is larger than the machine: it has {count} "
+            f"operators, and network '{network.name}' {tiles} tiles for {per_tile} each; {advice}"
+        )
