@@ -77,6 +77,7 @@ from stepsim.graph import (
     zip as zip,
 )
 from stepsim.machine import Machine as Machine, load_machine as load_machine
+from stepsim.placement import place as place
 from stepsim.results import Result as Result
 from stepsim.serving import serve as serve
 from stepsim.simulation import (

@@ -88,6 +88,7 @@ from stepsim.kernels.memory.dram_table import (
     PortAccess as PortAccess,
     dram_table as dram_table,
 )
+from stepsim.kernels.noc.annealing import Annealing as Annealing, anneal as anneal
 from stepsim.kernels.noc.chips.creation import (
     new_chip_collective as new_chip_collective,
     new_chip_messages as new_chip_messages,

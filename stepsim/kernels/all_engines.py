@@ -11,6 +11,7 @@ from stepsim.kernels.engine import run
 from stepsim.kernels.engines import engine_of, recorded_engine_of
 from stepsim.kernels.hardware.clock import run_hardware
 from stepsim.kernels.memory.dispatch import ALL_MODELS
+from stepsim.kernels.noc.annealing import anneal
 from stepsim.kernels.noc.chips.loop import run_chips
 from stepsim.kernels.noc.link import run_link
 from stepsim.kernels.noc.npe import run_steps
@@ -33,7 +34,8 @@ ENGINES: Final[Mapping[str, tuple[EntryPoint, ...]]] = {
     "routing": (look_up_experts,),
     "serving": (run_service,),
     "noc": (run_link, run_ports, run_shares, run_steps),
+    "placement": (anneal,),
 }
 """Runs on common memory models, the same recorded, each memory model with an engine of its own,
-the DRAM alone (``st.dram``), the hardware level, routing and scheduling of a service, and networks
-alone (``st.noc``), on a chip and of chips."""
+the DRAM alone (``st.dram``), the hardware level, routing and scheduling of a service, networks
+alone (``st.noc``), on a chip and of chips, and the search of placements."""

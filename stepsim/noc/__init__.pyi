@@ -15,5 +15,5 @@ from stepsim.noc.placement import (
     worker_places as worker_places,
 )
 from stepsim.noc.simulate import MODELS as MODELS, STEP as STEP
-from stepsim.noc.topology import Topology as Topology
+from stepsim.noc.topology import Topology as Topology, Whole as Whole
 from stepsim.noc.traffic import Traffic as Traffic

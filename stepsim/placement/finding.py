@@ -1,0 +1,107 @@
+"""``st.place``: a placement of a program on the network of a machine, found by a search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from stepsim.arguments import Range, scalar
+from stepsim.errors import ArgError
+from stepsim.graph import Program
+from stepsim.machine import Machine, load_machine
+from stepsim.noc import Placement, Topology, memory_places, worker_places
+from stepsim.placement.flows import Flows, flows_of
+from stepsim.placement.found import FoundPlacement, places_of
+from stepsim.placement.search import searched
+from stepsim.simulation import Prepared, prepare
+
+_SEED: Final = Range((1 << 63) - 1, "a seed", low=0)
+_MOST_EFFORT: Final = 1000.0
+
+
+def place(
+    program: Program,
+    machine: Machine | str,
+    *,
+    bindings: Mapping[Any, Any] | None = None,
+    per_tile: int = 1,
+    seed: int = 0,
+    effort: float = 1.0,
+) -> FoundPlacement:
+    """Find places of operators and memory ports with little traffic on the busiest link.
+
+    The program is simulated once, without a placement, for the bytes of its streams. The search
+    minimizes the bytes over the busiest link, then bytes times hops; it is never worse than the
+    row-major placement. Simulated annealing starts from that one, from one constructed by the
+    streams, and from a random one.
+
+    Parameters
+    ----------
+    program : closed ``with`` block of operators.
+    machine : one with a network (``noc``), or the name or file of one.
+    bindings : index arrays ``[rows, k]`` by routing, as for ``st.simulate``.
+    per_tile : operators that a tile may hold.
+    seed : of the search; the same seed finds the same placement.
+    effort : number of moves as a multiple of the usual one, above 0 to 1000.
+
+    Raises
+    ------
+    ArgError : the machine has no network, the program is larger than the network or does not end,
+        or an argument is out of range.
+    MachineError : no such machine.
+
+    Example
+    -------
+    >>> with st.Program("silu", compute_bw=64) as program:
+    ...     x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
+    ...     st.linear_store(x.map(st.fn.silu), "out")
+    >>> machine = st.load_machine("sda-1024", {"noc": "mesh"})
+    >>> found = st.place(program, machine)
+    >>> found.metrics()["busiest_link_bytes"]
+    8192
+    """
+    prepared = prepare(program, machine=check_machine(machine))
+    return placed(prepared, bindings, per_tile=per_tile, seed=seed, effort=effort)
+
+
+def placed(
+    prepared: Prepared,
+    bindings: Mapping[Any, Any] | None = None,
+    *,
+    per_tile: int = 1,
+    seed: int = 0,
+    effort: float = 1.0,
+) -> FoundPlacement:
+    """As `place`, for a program that is laid out for its machine."""
+    seed = _SEED.checked("place: seed", seed)
+    effort = scalar("place: effort", effort)
+    if not 0 < effort <= _MOST_EFFORT:
+        raise ArgError(f"place: effort must be above 0 to {_MOST_EFFORT:g}, found {effort:g}")
+    network = check_machine(prepared.machine).noc
+    assert network is not None
+    before = Placement.row_major(prepared.program, network, per_tile)
+    flows = flows_of(prepared, bindings)
+    places = searched(
+        flows, Topology(network), worker_places(network), memory_places(network),
+        places_of(before, flows), per_tile=per_tile, seed=seed, effort=effort,
+    )  # fmt: skip
+    after = _placement(prepared.program, before, flows, places.tolist())
+    return FoundPlacement(after, before, flows, seed, effort)
+
+
+def _placement(program: Program, like: Placement, flows: Flows, places: list[int]) -> Placement:
+    count = len(flows.operators)
+    operators = dict(zip(flows.operators, places[:count], strict=True))
+    ports = dict(zip(flows.ports, places[count:], strict=True))
+    return Placement(program, like.network, operators, ports, per_tile=like.per_tile)
+
+
+def check_machine(machine: Machine | str) -> Machine:
+    """The machine, which must have a network."""
+    found = load_machine(machine)
+    if found.noc is None:
+        raise ArgError(
+            f"place: machine '{found.name}' has no network on chip; state its section noc, as in "
+            "load_machine(machine, {'noc': 'mesh'}) or --set noc=mesh"
+        )
+    return found

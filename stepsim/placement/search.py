@@ -1,0 +1,165 @@
+"""The search of a placement: constructed from the streams, then annealed; by seed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from stepsim.errors import ArgError
+from stepsim.kernels import Annealing, anneal
+from stepsim.noc import Topology, Whole
+from stepsim.placement.flows import Flows
+
+MOST_PLACES: Final = 576
+"""Places of a network between which routes are kept."""
+
+_STARTS: Final = 3
+_MOVES: Final = (200_000, 2_000, 1_000_000)
+"""Moves from each start with effort 1: at least, for each operator and port, at most."""
+
+_HOT: Final = 0.1
+_COLD: Final = 1e-6
+_STILL: Final = 0.1
+"""Temperatures at the start and end, as parts of the first score, and the part of moves without."""
+
+_WEIGHT: Final = 4
+
+
+def searched(
+    flows: Flows, topology: Topology, tiles: Whole, memory: Whole, first: Whole, *,
+    per_tile: int, seed: int, effort: float,
+) -> Whole:  # fmt: skip
+    """Place of every item, with the least bytes on the busiest link, then the least bytes x hops.
+
+    Parameters
+    ----------
+    tiles, memory : places that operators and memory ports can have.
+    first : places that the result must not be worse than, which is one of the starts.
+
+    Raises
+    ------
+    ArgError : the network has too many places.
+    """
+    used = np.union1d(tiles, memory)
+    if len(used) > MOST_PLACES:
+        raise ArgError(
+            f"place: network '{topology.network.name}' has {len(used)} places of workers and "
+            f"memory, more than the {MOST_PLACES} that are searched; take a part of it, or state "
+            "the placement"
+        )
+    count = len(flows.operators)
+    slots = np.repeat(np.searchsorted(used, tiles), min(per_tile, count))
+    ports = np.searchsorted(used, memory)
+    pairs = np.arange(len(used))
+    source, target = np.repeat(used, len(used)), np.tile(used, len(used))
+    routes = topology.routes(source, target, np.zeros(len(source), np.int64))
+    inner = routes.path < topology.link_count
+    begin = np.concatenate([[0], np.cumsum(routes.links)])
+    hops = routes.links.reshape(len(pairs), len(pairs))
+    random = np.random.Generator(np.random.PCG64(seed))
+    least, each, most = _MOVES
+    moves = max(1, int(effort * min(max(each * flows.items, least), most)))
+    found: tuple[int, int, Whole] | None = None
+    for start in range(_STARTS):
+        if start == 0:
+            slot, port = _slots_of(np.searchsorted(used, first), slots, count)
+        elif start == 1:
+            slot, port = _constructed(flows, slots, ports, hops)
+        else:
+            slot = random.permutation(len(slots))[:count].astype(np.int64)
+            port = ports[random.integers(len(ports), size=len(flows.ports))]
+        state = _state(flows, slots, ports, slot, port, begin, routes.path[inner], topology)
+        anneal(state)
+        score = max(int(state.words[4]) * int(state.score[0]) + int(state.score[1]), 1)
+        state = _with_moves(state, flows.items, moves, score, random)
+        anneal(state)
+        if found is None or (state.score[2], state.score[3]) < found[:2]:
+            found = int(state.score[2]), int(state.score[3]), used[state.best]
+    assert found is not None
+    return found[2]
+
+
+def _slots_of(places: Whole, slots: Whole, count: int) -> tuple[Whole, Whole]:
+    """Slots of operators by their places, and the places of ports behind them."""
+    taken: dict[int, int] = {}
+    firsts = {int(place): i for i, place in reversed(list(enumerate(slots)))}
+    found = np.zeros(count, np.int64)
+    for operator in range(count):
+        place = int(places[operator])
+        found[operator] = firsts[place] + taken.get(place, 0)
+        taken[place] = taken.get(place, 0) + 1
+    return found, places[count:]
+
+
+def _constructed(flows: Flows, slots: Whole, ports: Whole, hops: Whole) -> tuple[Whole, Whole]:
+    """Operators one after another, each where its bytes to those before go the least hops."""
+    count = len(flows.operators)
+    neighbors: list[list[tuple[int, int]]] = [[] for _ in range(flows.items)]
+    for one, other, nbytes in zip(
+        flows.source.tolist(), flows.target.tolist(), flows.nbytes.tolist(), strict=True
+    ):
+        neighbors[one].append((other, nbytes))
+        neighbors[other].append((one, nbytes))
+    around = (hops + hops.T).astype(np.float64)
+    place = np.full(flows.items, -1, np.int64)
+    # Ports take turns, so that no memory place is used more than others.
+    place[count:] = ports[np.arange(len(flows.ports)) % len(ports)]
+    slot = np.zeros(count, np.int64)
+    taken = np.zeros(len(slots), np.bool_)
+    for operator in range(count):
+        cost = np.zeros(len(hops))
+        for other, nbytes in neighbors[operator]:
+            if place[other] >= 0:
+                cost += nbytes * around[place[other]]
+        own = np.where(taken, np.inf, cost[slots])
+        slot[operator] = own.argmin()
+        taken[slot[operator]] = True
+        place[operator] = slots[slot[operator]]
+    return slot, place[count:]
+
+
+def _state(
+    flows: Flows, slots: Whole, ports: Whole, slot: Whole, port: Whole, begin: Whole,
+    route: Whole, topology: Topology,
+) -> Annealing:  # fmt: skip
+    count, places = len(flows.operators), round(len(begin) ** 0.5)
+    ends = np.concatenate([flows.source, flows.target])
+    order = np.argsort(ends, kind="stable")
+    streams = np.tile(np.arange(len(flows.nbytes)), 2)[order]
+    of_item_begin = np.searchsorted(ends[order], np.arange(flows.items + 1))
+    occupant = np.full(len(slots), -1, np.int64)
+    occupant[slot] = np.arange(count)
+    links = int(topology.exists(np.arange(topology.link_count)).sum())
+    nothing = np.zeros(0, np.int64)
+    return Annealing(
+        np.array(
+            [
+                count, len(slots), len(ports), places, _WEIGHT * max(links, 1),
+                topology.link_count, len(flows.names), flows.items, 0,
+            ],
+            np.int64,
+        ),
+        begin.astype(np.int64), route.astype(np.int64), slots.astype(np.int64),
+        ports.astype(np.int64), np.concatenate([slots[slot], port]).astype(np.int64),
+        slot.astype(np.int64), occupant, flows.source, flows.target, flows.nbytes,
+        of_item_begin.astype(np.int64), streams.astype(np.int64),
+        np.zeros(topology.link_count, np.int64), np.array([0, 0, -1, -1], np.int64),
+        np.zeros(flows.items, np.int64), nothing, nothing, np.zeros(0),
+    )  # fmt: skip
+
+
+def _with_moves(
+    state: Annealing, items: int, moves: int, score: int, random: np.random.Generator
+) -> Annealing:
+    still = int(_STILL * moves)
+    heat = _HOT * (_COLD / _HOT) ** np.linspace(0, 1, moves - still)
+    chance = np.zeros(moves)
+    chance[: moves - still] = score * heat * random.exponential(size=moves - still)
+    words = state.words.copy()
+    words[-1] = moves
+    return state._replace(
+        words=words,
+        item=random.integers(items, size=moves), goal=random.integers(1 << 30, size=moves),
+        chance=chance,
+    )  # fmt: skip
