@@ -231,6 +231,11 @@ def test_noc_page() -> None:
     assert len(run_examples("noc.md")["alltoall"].arrival) == 256
 
 
+def test_placement_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_examples("placement.md")["by_hand"].place_of("silu#2") == (1, 3)
+    assert "bytes x hops 65,536 (131,072)" in capsys.readouterr().out
+
+
 def test_chips_page(capsys: pytest.CaptureFixture[str]) -> None:
     waited = run_examples("noc-chips.md")["waited"]
     assert sum(waited.to_pylist()) > 0

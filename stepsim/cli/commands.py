@@ -70,6 +70,10 @@ _COMMANDS: Final = {
             "runs.size:app",
             "Find the smallest FIFOs that keep a workload about as fast as unbounded ones.",
         ),
+        "place": Place(
+            "runs.place:app",
+            "Find places for the operators of a workload on the network of a machine.",
+        ),
     },
     "Show results": {
         "compare": Place(

@@ -10,7 +10,10 @@ from stepsim.report.designs import (
 )
 from stepsim.report.html import SweepTables as SweepTables, write_page as write_page
 from stepsim.report.html.reading import RunTables as RunTables, read_run as read_run
-from stepsim.report.network_picture import draw_network as draw_network
+from stepsim.report.network_picture import (
+    draw_network as draw_network,
+    draw_placement as draw_placement,
+)
 from stepsim.report.perfetto import TimelineFile as TimelineFile, write_perfetto as write_perfetto
 from stepsim.report.serving.document import service_document as service_document
 from stepsim.report.serving.picture import draw_services as draw_services

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from stepsim.atomic import replacing
 from stepsim.drawing import FONT
 from stepsim.errors import OutputError
 from stepsim.noc import NocRun, Topology
+from stepsim.placement import FoundPlacement
 from stepsim.typed import typed
 
 _STEP: Final = 56.0
@@ -30,6 +33,9 @@ _MOST_PLACES: Final = 4096
 
 Point = tuple[float, float]
 
+_Link = tuple[int, float, str]
+"""Number of a link, its share of what is red, and what pointing at it shows."""
+
 
 @typed
 def draw_network(run: NocRun, path: str | PathLike[str]) -> None:
@@ -44,25 +50,76 @@ def draw_network(run: NocRun, path: str | PathLike[str]) -> None:
     OutputError : the name does not end in .svg, the file cannot be written, or the network has too
         many places to be drawn.
     """
+    rows = [
+        (
+            row["link"],
+            row["link_share"],
+            f"{row['link_name']}: {row['link_share']:.1%}, {row['link_transfers']:,} transfers",
+        )
+        for row in run.links().to_pylist()
+    ]
+    _write(run.topology, path, rows, _head_of_run(run), {}, "of the link", "NocRun.links()")
+
+
+@typed
+def draw_placement(found: FoundPlacement, path: str | PathLike[str]) -> None:
+    """Write a picture of a placement as SVG: the grid, its operators, and the load of every link.
+
+    A link is the redder the nearer its bytes are to those of the busiest one; pointing at it shows
+    its bytes, pointing at a place its operators and memory ports. Places with operators have their
+    number in bold.
+
+    Raises
+    ------
+    OutputError : as `draw_network`.
+    """
+    topology, loads = found.topology, found.link_bytes
+    most = max(int(loads.max(initial=0)), 1)
+    links = np.flatnonzero(topology.exists(np.arange(topology.link_count)))
+    rows = [
+        (int(link), loads[link] / most, f"{topology.name_of(int(link))}: {loads[link]:,} bytes")
+        for link in links
+    ]
+    placement = found.placement
+    holds: dict[int, list[str]] = {}
+    for name, place in placement.operators.items():
+        holds.setdefault(place, []).append(name)
+    for name, place in placement.ports.items():
+        holds.setdefault(place, []).append(f"memory port of {name}")
+    figures = found.metrics()
+    head = (
+        f"{placement.network.name}: {figures['operators']} operators on {figures['tiles']} tiles",
+        "no link is used"
+        if found.busiest_link is None
+        else f"busiest link {found.busiest_link}, {figures['busiest_link_bytes']:,} bytes "
+        f"({figures['row_major_busiest_link_bytes']:,} row by row)",
+    )
+    _write(topology, path, rows, head, holds, "of the busiest link", "FoundPlacement.link_bytes")
+
+
+def _write(
+    topology: Topology, path: str | PathLike[str], rows: list[_Link], head: tuple[str, str],
+    holds: Mapping[int, list[str]], key: str, instead: str,
+) -> None:  # fmt: skip
     file = Path(path)
     if file.suffix.lower() != ".svg":
         raise OutputError(f"{file}: the suffix is {file.suffix or 'missing'}, expected .svg")
-    if run.topology.places > _MOST_PLACES:
+    if topology.places > _MOST_PLACES:
         raise OutputError(
-            f"{file}: a network of {run.topology.places:,} places is not drawn; expected at most "
-            f"{_MOST_PLACES:,}, use NocRun.links()"
+            f"{file}: a network of {topology.places:,} places is not drawn; expected at most "
+            f"{_MOST_PLACES:,}, use {instead}"
         )
-    with replacing(file) as (part,):
-        part.write_text(_svg(run), encoding="utf-8")
-
-
-def _svg(run: NocRun) -> str:
-    topology = run.topology
     points = _points(topology)
-    wide = max(x for x, _ in points) + _MARGIN
+    wide = max(max(x for x, _ in points) + _MARGIN, 420.0)
     high = max(y for _, y in points) + _MARGIN
-    wide = max(wide, 420.0)
-    body = [*_links(run, points), *_places(topology, points), *_head(run)]
+    body = [
+        *_links(topology, rows, points), *_places(topology, points, holds), *_head(*head, key)
+    ]  # fmt: skip
+    with replacing(file) as (part,):
+        part.write_text(_svg(wide, high, body), encoding="utf-8")
+
+
+def _svg(wide: float, high: float, body: list[str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" '
         f'viewBox="0 0 {wide:.0f} {high:.0f}" font-family="{FONT}" font-size="11">\n'
@@ -93,11 +150,9 @@ def _points(topology: Topology) -> list[Point]:
     return [*around, middle] if network.topology == "switch" else around
 
 
-def _links(run: NocRun, points: list[Point]) -> Iterator[str]:
-    topology = run.topology
-    for row in sorted(run.links().to_pylist(), key=lambda one: one["link_share"]):
-        link = row["link"]
-        one, other = run.ends_of(link)
+def _links(topology: Topology, rows: list[_Link], points: list[Point]) -> Iterator[str]:
+    for link, share, about in sorted(rows, key=lambda row: row[1]):
+        one, other = (int(place[0]) for place in topology.places_of(np.array([link])))
         begin, end = points[one], points[other]
         if topology.is_grid:
             ways = ((_STEP, 0.0), (0.0, _STEP), (0.0, -_STEP), (-_STEP, 0.0))
@@ -109,16 +164,17 @@ def _links(run: NocRun, points: list[Point]) -> Iterator[str]:
         length = math.hypot(end[0] - begin[0], end[1] - begin[1])
         # Each link of a pair is to the right of its way.
         aside = -(end[1] - begin[1]) / length * _APART, (end[0] - begin[0]) / length * _APART
-        about = f"{row['link_name']}: {row['link_share']:.1%}, {row['link_transfers']:,} transfers"
         yield (
             f'<line x1="{begin[0] + aside[0]:.1f}" y1="{begin[1] + aside[1]:.1f}" '
             f'x2="{end[0] + aside[0]:.1f}" y2="{end[1] + aside[1]:.1f}" '
-            f'stroke="{_color(row["link_share"])}" stroke-width="5">'
+            f'stroke="{_color(share)}" stroke-width="5">'
             f"<title>{escape(about)}</title></line>"
         )
 
 
-def _places(topology: Topology, points: list[Point]) -> Iterator[str]:
+def _places(
+    topology: Topology, points: list[Point], holds: Mapping[int, list[str]]
+) -> Iterator[str]:
     letters = topology.network.core_letters
     for place, (x, y) in enumerate(points):
         fill = _FILLS[letters[place]] if place < len(letters) else "#ffffff"
@@ -126,36 +182,39 @@ def _places(topology: Topology, points: list[Point]) -> Iterator[str]:
         kind = (
             f", {_KEY[letters[place]]}" if topology.network.cores and place < len(letters) else ""
         )
+        held = "".join(f"\n{one}" for one in holds.get(place, ()))
         yield (
             f'<rect x="{x - _SIDE / 2:.1f}" y="{y - _SIDE / 2:.1f}" width="{_SIDE:g}" '
             f'height="{_SIDE:g}" rx="3" fill="{fill}" stroke="#555">'
-            f"<title>{escape(name + kind)}</title></rect>"
+            f"<title>{escape(name + kind + held)}</title></rect>"
         )
         short = str(place) if place < topology.places else "S"
+        bold = ' font-weight="bold"' if held else ""
         yield (
-            f'<text x="{x:.1f}" y="{y + 3.5:.1f}" font-size="9" text-anchor="middle" '
+            f'<text x="{x:.1f}" y="{y + 3.5:.1f}" font-size="9"{bold} text-anchor="middle" '
             f'fill="#333333" pointer-events="none">{short}</text>'
         )
 
 
-def _head(run: NocRun) -> Iterator[str]:
-    name = escape(run.topology.network.name)
-    busiest = run.busiest_link
+def _head_of_run(run: NocRun) -> tuple[str, str]:
     load = "no link is used"
-    if busiest is not None:
+    if run.busiest_link is not None:
         share = run.metrics()["busiest_link_share"]
-        load = f"busiest link {escape(busiest)}, {share:.1%} of what it can take"
-    yield (
-        f'<text x="12" y="20" font-weight="bold" fill="#333333">{name}, model {run.model}: '
-        f"{len(run.arrival):,} transfers in {run.cycles:,.0f} cycles</text>"
-    )
-    yield f'<text x="12" y="37" fill="#333333">{load}</text>'
+        load = f"busiest link {run.busiest_link}, {share:.1%} of what it can take"
+    name = run.topology.network.name
+    transfers, cycles = len(run.arrival), run.cycles
+    return f"{name}, model {run.model}: {transfers:,} transfers in {cycles:,.0f} cycles", load
+
+
+def _head(title: str, load: str, key: str) -> Iterator[str]:
+    yield f'<text x="12" y="20" font-weight="bold" fill="#333333">{escape(title)}</text>'
+    yield f'<text x="12" y="37" fill="#333333">{escape(load)}</text>'
     for i in range(5):
         yield (
             f'<rect x="{12 + 22 * i}" y="45" width="22" height="8" fill="{_color(i / 4)}">'
             f"<title>{i / 4:.0%}</title></rect>"
         )
-    yield '<text x="130" y="53" font-size="9" fill="#333333">0 to 100 % of the link</text>'
+    yield f'<text x="130" y="53" font-size="9" fill="#333333">0 to 100 % {key}</text>'
 
 
 def _color(share: float) -> str:

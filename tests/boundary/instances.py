@@ -14,6 +14,7 @@ import numpy as np
 
 import stepsim as st
 from stepsim.graph import fn
+from stepsim.placement import FoundPlacement
 from tests.design.search.small import SIZES, small
 from tests.language_calls import deep, here, tiles, x
 
@@ -324,6 +325,30 @@ def mesh() -> st.machine.Network:
     return st.noc.load_network("mesh", {"rows": 1, "cols": 3})
 
 
+def tall() -> st.machine.Network:
+    return st.noc.load_network("mesh", {"rows": 8, "cols": 8})
+
+
+@kept
+def placement() -> st.noc.Placement:
+    return st.noc.Placement.row_major(program(), tall())
+
+
+def placement_file() -> Path:
+    path = new_file(".yaml")
+    placement().save(path)
+    return path
+
+
+def on_network() -> st.Machine:
+    return st.load_machine("sda-1024", {"noc": "mesh"})
+
+
+@kept
+def found_placement() -> FoundPlacement:
+    return st.place(program(), on_network(), effort=0.01)
+
+
 @kept
 def network_run() -> st.noc.NocRun:
     return st.noc.simulate(TRANSFERS, mesh())
@@ -482,6 +507,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "machine.Network": mesh,
     "machine.PortRates": lambda: st.machine.PortRates(worker=8.0),
     "noc.NocRun": network_run,
+    "noc.Placement": placement,
     "noc.NocTrace": kept(lambda: st.noc.read_traces(noc_events())[0]),
     "noc.ChipRun": kept(lambda: st.noc.simulate_chips(messages(), chips())),
     "results.Diagnosis": diagnosis,

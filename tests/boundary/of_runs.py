@@ -205,6 +205,23 @@ OTHERS: dict[str, Callable[[], Given]] = {
     "noc.NocRun.ends_of": lambda: {"link": 0},
     "noc.NocTrace.cycles": lambda: {"run": some.network_run()},
     "noc.NocTrace.traffic": lambda: {"network": "wormhole"},
+    "noc.Placement": lambda: {
+        "program": some.program(), "network": some.tall(),
+        "operators": dict(some.placement().operators), "ports": {}, "per_tile": 1,
+    },
+    "noc.Placement.from_yaml": lambda: {
+        "path": some.placement_file(), "program": some.program(), "network": some.tall(),
+    },
+    "noc.Placement.of_units": lambda: {"wiring": st.graph.wire(some.program())},
+    "noc.Placement.place_of": lambda: {"operator": next(iter(some.placement().operators))},
+    "noc.Placement.row_major": lambda: {
+        "program": some.program(), "network": some.tall(), "per_tile": 1,
+    },
+    "noc.Placement.save": lambda: {"path": some.new_file(".yaml")},
+    "place": lambda: {"program": some.program(), "machine": some.on_network()},
+    "report.draw_placement": lambda: {
+        "found": some.found_placement(), "path": some.new_file(".svg"),
+    },
     "noc.read_traces": lambda: {"path": some.noc_events()},
     "noc.simulate": lambda: {"traffic": some.TRANSFERS, "network": some.mesh()},
     "report.draw_network": lambda: {

@@ -13,11 +13,11 @@ _PANELS: Final = {
         "kv_window",
     ),
     "Machine": ("level", "machine", "overrides"),
-    "Run": ("fix", "slowdown", "stated", "pareto", "max_cycles", "max_seconds", "ensemble"),
+    "Run": ("fix", "slowdown", "stated", "pareto", "max_cycles", "max_seconds", "ensemble",
+            "per_tile", "search_seed", "effort"),
     "Output": (
         "why", "path", "what_if", "write_fix", "graph", "every", "addresses", "record", "out",
-        "perfetto",
-        "json", "help",
+        "perfetto", "picture", "json", "help",
     ),
     "Advanced": ("counting", "kv_column", "new_column", "bins", "events", "span", "stream"),
 }  # fmt: skip

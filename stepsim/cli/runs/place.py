@@ -1,0 +1,92 @@
+"""``stepsim place``: places of a workload's operators on the network of a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+import stepsim.placement
+import stepsim.report
+import stepsim.simulation
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+from stepsim.cli.options import Config, Json, check_output
+from stepsim.cli.runs.workload_group import workload_app
+
+if TYPE_CHECKING:
+    from stepsim.cli.runs.workload import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOptions:
+    """The search of a placement, as given."""
+
+    takes_fifo_depths: ClassVar[bool] = False
+
+    config: Config = None
+    per_tile: Annotated[int, typer.Option(metavar="N", help="Operators that a tile may hold.")] = 1
+    search_seed: Annotated[int, typer.Option(metavar="N", help="Seed of the search.")] = 0
+    effort: Annotated[
+        float, typer.Option(metavar="X", help="Length of the search, as a multiple of the usual.")
+    ] = 1.0
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.yaml", help="Write the placement to this file."),
+    ] = None
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.svg", help="Draw operators on the grid and the loads of its links."
+        ),
+    ] = None
+    json: Json = False
+
+
+def place_choice(choice: Choice, options: PlaceOptions) -> None:
+    """Find, write and print places for the chosen workload."""
+    for path, suffix in ((options.out, ".yaml"), (options.picture, ".svg")):
+        if path is not None:
+            check_output(path, suffix)
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("loading")
+        machine = choice.load_machine(options.config)
+        stepsim.placement.check_machine(machine)
+        traces = choice.read(required=True)
+        heartbeat.phase("building the program")
+        case = choice.case(traces, machine, options.config, None)
+        heartbeat.phase(LOADING_ENGINE)
+        stepsim.simulation.warm_up()
+        heartbeat.phase("placing operators")
+        found = stepsim.placement.placed(
+            case.prepared,
+            case.bound(traces.data),
+            per_tile=options.per_tile,
+            seed=options.search_seed,
+            effort=options.effort,
+        )
+        if options.out is not None:
+            found.placement.save(options.out)
+        if options.picture is not None:
+            stepsim.report.draw_placement(found, options.picture)
+    if options.json:
+        streams = [{"stream": name, "bytes": size} for name, size in found.busiest_streams]
+        print_json(found.metrics() | {"busiest_link_streams": streams})
+    else:
+        show(str(found))
+    for path in (options.out, options.picture):
+        if path is not None:
+            note(f"wrote {path}")
+    for sentence in case.built.notes:
+        note(sentence)
+
+
+app = workload_app(
+    "Find places for the operators of a workload on the network of a machine.\n\nThe search "
+    "minimizes the bytes over the busiest link, then bytes x hops. WORKLOAD and its "
+    "parameters are those of `stepsim run`; the machine needs a network, as --set noc=mesh gives it.",
+    PlaceOptions,
+    place_choice,
+)

@@ -1,0 +1,60 @@
+"""``stepsim place``: a placement, a picture and figures out; machines without a network refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    source = tmp_path / "own.py"
+    source.write_text(
+        "import stepsim as st\n\n\n"
+        "def own(rows: int = 64):\n"
+        "    with st.Program('own', compute_bw=64) as program:\n"
+        "        x = st.linear_load(st.spec(rows, 64), tile=(16, 64)).flatten(0, 1)\n"
+        "        st.linear_store(x.map(st.fn.silu), 'out')\n"
+        "    return program\n"
+    )
+    return source
+
+
+def test_a_placement_is_written_and_drawn(cli: Cli, model: Path) -> None:
+    out, picture = model.with_name("placement.yaml"), model.with_name("placement.svg")
+    done = cli(
+        "place", f"{model}:own", "--set", "noc=mesh", "--effort", 0.1, "--out", out,
+        "--picture", picture,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.out.startswith("4 operators on 4 tiles: busiest link 8,192 bytes")
+    data = yaml.safe_load(out.read_text())
+    assert (data["rows"], data["cols"], data["per_tile"]) == (8, 8, 1)
+    assert list(data["operators"]) == ["linear_load#0", "flatten#1", "silu#2", "linear_store#3"]
+    titles = [one.text or "" for one in ElementTree.parse(picture).iter() if "title" in one.tag]
+    assert any("silu#2" in title for title in titles)
+    assert any("memory port of linear_store#3" in title for title in titles)
+    assert sum(": 8,192 bytes" in title for title in titles) >= 3
+
+
+def test_json_names_the_busiest_streams(cli: Cli, model: Path) -> None:
+    found = cli(
+        "place", f"{model}:own", "--set", "noc=ring", "--per-tile", 2, "--effort", 0.1, "--json"
+    ).json()
+    assert found["busiest_link_bytes"] == 8192
+    assert found["hop_bytes"] <= found["row_major_hop_bytes"]
+    assert [one["bytes"] for one in found["busiest_link_streams"]] == [8192]
+
+
+def test_what_cannot_be_placed(cli: Cli, model: Path) -> None:
+    assert "has no network on chip" in cli("place", f"{model}:own").err
+    small = ("--set", "noc=mesh", "--set", "noc.rows=1", "--set", "noc.cols=2")
+    assert "larger than the machine" in cli("place", f"{model}:own", *small).err
+    on_mesh = ("--set", "noc=mesh")
+    assert ".yaml" in cli("place", f"{model}:own", *on_mesh, "--out", "x.txt").err
+    assert "effort must be" in cli("place", f"{model}:own", *on_mesh, "--effort", 0).err
