@@ -54,6 +54,7 @@ FAMILIES = {
     "stepsim.results": "Machines and runs",
     "stepsim.explain": "What a run depends on",
     "stepsim.sizing": "What a run depends on",
+    "stepsim.placement": "What a run depends on",
     "stepsim.design": "Designs",
     "stepsim.serving": "Services under load",
     "stepsim.errors": "Errors and versions",

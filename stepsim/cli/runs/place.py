@@ -86,7 +86,8 @@ def place_choice(choice: Choice, options: PlaceOptions) -> None:
 app = workload_app(
     "Find places for the operators of a workload on the network of a machine.\n\nThe search "
     "minimizes the bytes over the busiest link, then bytes x hops. WORKLOAD and its "
-    "parameters are those of `stepsim run`; the machine needs a network, as --set noc=mesh gives it.",
+    "parameters are those of `stepsim run`; the machine needs a network, as --set "
+    "noc=mesh gives it.",
     PlaceOptions,
     place_choice,
 )
