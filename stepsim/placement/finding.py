@@ -33,7 +33,7 @@ def place(
     The program is simulated once, without a placement, for the bytes of its streams. The search
     minimizes the bytes over the busiest link, then bytes times hops; it is never worse than the
     row-major placement. Simulated annealing starts from that one, from one constructed by the
-    streams, and from a random one.
+    streams, and from random ones.
 
     Parameters
     ----------

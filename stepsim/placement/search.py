@@ -14,12 +14,12 @@ from stepsim.placement.flows import Flows
 MOST_PLACES: Final = 576
 """Places of a network between which routes are kept."""
 
-_STARTS: Final = 3
+_STARTS: Final = 8
 _MOVES: Final = (200_000, 2_000, 1_000_000)
 """Moves from each start with effort 1: at least, for each operator and port, at most."""
 
-_HOT: Final = 0.1
-_COLD: Final = 1e-6
+_HOT: Final = 0.02
+_COLD: Final = 1e-5
 _STILL: Final = 0.1
 """Temperatures at the start and end, as parts of the first score, and the part of moves without."""
 
