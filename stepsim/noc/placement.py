@@ -227,10 +227,15 @@ class Placement:
             raise ArgError(f"placement: there is no operator '{operator}'{near}")
         return divmod(self._operators[operator], self.network.cols)
 
+    @typed
     def of_units(self, wiring: Wiring) -> tuple[Whole, Whole]:
         """Places of all units of the wired program, and of their memory ports; -1 without one.
 
         A broadcast is where the operator is whose stream it copies.
+
+        Raises
+        ------
+        ArgError : the wiring is of a program with other operators.
         """
         names = [
             wiring.fifos[unit.inputs[0]].stream.producer.title()
@@ -238,6 +243,12 @@ class Placement:
             else unit.name
             for unit in wiring.units
         ]
+        missing = [name for name in names if name not in self._operators]
+        if missing:
+            raise ArgError(
+                f"placement: operator '{missing[0]}' of program '{wiring.program.name}' has no "
+                "place; the placement is of another program"
+            )
         places = np.array([self._operators[name] for name in names], np.int64)
         ports = [self._ports.get(unit.name, -1) for unit in wiring.units]
         return places, np.array(ports, np.int64)
