@@ -89,6 +89,14 @@ from stepsim.kernels.memory.dram_table import (
     dram_table as dram_table,
 )
 from stepsim.kernels.noc.annealing import Annealing as Annealing, anneal as anneal
+from stepsim.kernels.noc.carried import (
+    GROWING as GROWING,
+    MOST_PACKETS as MOST_PACKETS,
+    MOST_PORTS as MOST_PORTS,
+    Loads as Loads,
+    loads_of as loads_of,
+    network_words as network_words,
+)
 from stepsim.kernels.noc.chips.creation import (
     new_chip_collective as new_chip_collective,
     new_chip_messages as new_chip_messages,

@@ -42,6 +42,10 @@ _MORE_PACES = 16
 """Times as many when a run asks once more."""
 
 
+_MORE_EVENTS = 4
+"""As many times the room for events of a network on chip."""
+
+
 class ImageArrays(Protocol):
     """The arrays of an image that the engine starts from."""
 
@@ -57,6 +61,8 @@ class ImageArrays(Protocol):
     def params(self) -> NDArray[np.int64]: ...
     @property
     def scratch_words(self) -> int: ...
+    @property
+    def growing_words(self) -> int: ...
     @property
     def ports(self) -> NDArray[np.void]: ...
     @property
@@ -89,6 +95,7 @@ class Execution:
     timed_out: bool = False
     params: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     journal: Journal | None = None
+    scratch: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def finished(self) -> bool:
@@ -152,10 +159,10 @@ def execute(
     journal : an empty one, to record the run in.
     """
     if journal is None:
-        engine = engine_of(image.memory_model)
+        engine = engine_of(image.memory_model, image.growing_words > 0)
     else:
-        if ALL_MODELS[image.memory_model].apart:
-            journal.engine = recorded_engine_of(image.memory_model)
+        if ALL_MODELS[image.memory_model].apart or image.growing_words:
+            journal.engine = recorded_engine_of(image.memory_model, image.growing_words > 0)
         engine = journal.engine
 
     def from_start(asked: int) -> Working:
@@ -210,6 +217,7 @@ def executed(state: State, ended: RunState, seconds: float, timed_out: bool) -> 
         seconds,
         timed_out,
         state.parameters,
+        scratch=state.scratch,
     )
 
 
@@ -233,7 +241,8 @@ def working(
 ) -> Working:
     """Working copies of the arrays of an image, with ``spare`` slots beyond its own.
 
-    A run has ``asked`` so often for more changes of pace to be kept.
+    A run has ``asked`` so often for more changes of pace to be kept, or for more events of a
+    network on chip.
     """
     if spare is None:
         spare = 64 * len(image.channels) + 1024
@@ -244,7 +253,7 @@ def working(
         "units": units * (UNIT.itemsize // 8),
         "channels": len(image.channels) * (CHANNEL.itemsize // 8),
         "ports": ports * (PORT.itemsize // 8),
-        "scratch": image.scratch_words,
+        "scratch": image.scratch_words + image.growing_words * _MORE_EVENTS**asked,
         "free_lists": _FREE_LISTS,
         "free_at": int(g["memory_channels"]),
     }

@@ -17,50 +17,72 @@ import numpy as np
 
 from stepsim.kernels import engine
 from stepsim.kernels.build.entry_point import EntryPoint, cached_entry
-from stepsim.kernels.build.jit import apart
+from stepsim.kernels.build.jit import apart, inlined
 from stepsim.kernels.layout import RecordedState
 from stepsim.kernels.memory.dispatch import ALL_MODELS
 
 
-def engine_of(model: str) -> EntryPoint:
-    """What runs images with a memory model."""
-    if not ALL_MODELS[model].apart:
+def engine_of(model: str, carries: bool = False) -> EntryPoint:
+    """What runs images with a memory model, and those that have a network on chip besides."""
+    if not carries and not ALL_MODELS[model].apart:
         return engine.run  # type: ignore[no-any-return]
-    return _own_engine(model)
+    return _own_engine(model, carries)
 
 
-def recorded_engine_of(model: str) -> EntryPoint:
-    """What runs images with a memory model and records them."""
-    if not ALL_MODELS[model].apart:
+def recorded_engine_of(model: str, carries: bool = False) -> EntryPoint:
+    """What runs images as those of `engine_of` and records them."""
+    if not carries and not ALL_MODELS[model].apart:
         from stepsim.kernels.recording.recorded import run_recorded
 
         return run_recorded  # type: ignore[no-any-return]
-    return _own_recorded_engine(model)
+    return _own_recorded_engine(model, carries)
 
 
 @cache
-def _own_engine(model: str) -> EntryPoint:
-    entry = _with(engine._entry, f"run_{model}", run_on=_loop(model))
-    what = f"engine of memory model '{model}'"
+def _own_engine(model: str, carries: bool) -> EntryPoint:
+    entry = _with(engine._entry, f"run_{_name(model, carries)}", run_on=_loop(model, carries))
+    what = f"engine of {_words(model, carries)}"
     return cached_entry(entry, engine.LAYOUT, engine.BATCH_LAYOUT, what=what)
 
 
 @cache
-def _own_recorded_engine(model: str) -> EntryPoint:
+def _own_recorded_engine(model: str, carries: bool) -> EntryPoint:
     from stepsim.kernels.recording import recorded
 
-    entry = _with(recorded._recorded_entry, f"run_recorded_{model}", run_on=_loop(model))
+    name = f"run_recorded_{_name(model, carries)}"
+    entry = _with(recorded._recorded_entry, name, run_on=_loop(model, carries))
     layout = RecordedState(*engine.LAYOUT, journal=np.dtype(np.int64))
-    what = f"engine of recorded runs with memory model '{model}'"
+    what = f"engine of recorded runs with {_words(model, carries)}"
     return cached_entry(entry, layout, what=what)
 
 
+def _name(model: str, carries: bool) -> str:
+    return f"{model}_and_network" if carries else model
+
+
+def _words(model: str, carries: bool) -> str:
+    return f"memory model '{model}'" + (" and a network on chip" if carries else "")
+
+
 @cache
-def _loop(model: str) -> Any:
-    """The event loop around the kernels of a model."""
-    plain = getattr(engine.run_on, "py_func", engine.run_on)
+def _loop(model: str, carries: bool) -> Any:
+    """The event loop around the kernels of a model, and of a network if one ``carries`` tokens."""
     kernels = ALL_MODELS[model].kernels
-    return apart(_with(plain, f"run_on_{model}", **kernels))
+    if carries:
+        from stepsim.kernels.noc import carried
+
+        advance = kernels.get("advance", carried.rest)
+        its = {"issue_at_memory": kernels["issue"], "advance_memory": advance}
+        kernels = {
+            name: inlined(_with(_plain(getattr(carried, name)), f"{name}_{model}", **its))
+            for name in ("issue", "advance")
+        }
+    return apart(_with(_plain(engine.run_on), f"run_on_{_name(model, carries)}", **kernels))
+
+
+def _plain(kernel: Any) -> Callable[..., Any]:
+    """The function of a kernel."""
+    return getattr(kernel, "py_func", kernel)  # type: ignore[no-any-return]
 
 
 def _with(function: Callable[..., Any], name: str, **others: Any) -> Callable[..., Any]:

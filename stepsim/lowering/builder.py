@@ -13,6 +13,7 @@ from stepsim.errors import LoweringError
 from stepsim.kernels import (
     CAN_BE_BOUNDED,
     CHANNEL,
+    GROWING,
     KINDS,
     MAX_TILE_SIDE,
     PORT,
@@ -23,12 +24,13 @@ from stepsim.kernels import (
     bounded_table,
     dram_table,
     have_producers_park,
+    network_words,
 )
 from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.layout import GLOBAL, INFINITY
 from stepsim.kernels.memory import dispatch as memory
 from stepsim.lowering.image import Image
-from stepsim.lowering.network import Network, TimingParams, UnitSpec
+from stepsim.lowering.network import Carriage, Network, TimingParams, UnitSpec
 from stepsim.lowering.parking import parking_of
 from stepsim.lowering.rings import lay_rings
 from stepsim.lowering.rows.function_records import EncodedFunction, encode_function
@@ -47,6 +49,8 @@ _MAX_LEVEL: Final = 1000
 _MAX_BUNDLE: Final = 1 << 16
 _MAX_DEPTH: Final = 1 << 40
 _MAX_WORDS: Final = (1 << 31) - 1
+_FIRST_EVENTS: Final = 1 << 12
+"""Events of a network on chip that a run begins with room for."""
 
 
 class ImageBuilder:
@@ -63,6 +67,37 @@ class ImageBuilder:
         self._scratch = 0
         self._functions: dict[tuple[int, ...], int] = {}
         self._encoded: dict[int, tuple[Mapping[str, Any], EncodedFunction]] = {}
+        self._carriage_at: int | None = None
+        self._carried: tuple[int, ...] = ()
+
+    @property
+    def carriage(self) -> Carriage:
+        """The network on chip of a network whose units send packets."""
+        carriage = self._network.carriage
+        if carriage is None:
+            raise LoweringError("units send packets, and the network has no network on chip")
+        return carriage
+
+    def carriage_record(self, spec: UnitSpec) -> int:
+        """The place of the numbers of the network on chip among the parameters.
+
+        Carriers come after all other units, so that all private words are counted.
+        """
+        if self._carriage_at is None:
+            self._carriage_at = len(self._params)
+            its = self.carriage
+            self._params.extend(
+                (its.router, its.wire, its.inject, its.quantum, *self._carried, self._scratch)
+            )
+        return self._carriage_at
+
+    def _carry(self) -> None:
+        """Give the network on chip its words, in front of those of all units."""
+        paths = [unit.params["path"] for unit in self._network.units if unit.op == "SendPacket"]
+        ways = [unit.outputs[0] for unit in self._network.units if unit.op == "SendPacket"]
+        depths = [self._network.channels[c].capacity or 0 for c in ways]
+        self._carried = (self.carriage.ports, len(paths), sum(depths), max(map(len, paths)))
+        self.private_words(network_words(*self._carried))
 
     @property
     def timing(self) -> TimingParams:
@@ -172,6 +207,8 @@ class ImageBuilder:
         readers = [u for u, side in enumerate(sides) if side == "read"]
         writers = [u for u, side in enumerate(sides) if side == "write"]
         port_of = {unit: port for port, unit in enumerate(readers + writers)}
+        if network.carriage is not None:
+            self._carry()
         units = self._records(port_of)
         selectors = self._selector_table()
         channels, arena_top = self._channels(producers, consumers)
@@ -199,6 +236,7 @@ class ImageBuilder:
             tokens=self.sources.records(),
             params=params,
             scratch_words=max(self._scratch, 1),
+            growing_words=0 if network.carriage is None else GROWING * _FIRST_EVENTS,
             ports=ports,
             memory_table=table.words,
             globals=g,

@@ -49,6 +49,8 @@ class Image:
     unit_origins: tuple[UnitOrigin, ...]
     selector_widths: tuple[int, ...]
     """Number of flags of every selector; the set flags come after all other parameters."""
+    growing_words: int = 0
+    """Scratch space behind that of all units, for a network on chip; a run may ask for more."""
     accesses: tuple[PortAccess, ...] = ()
     """The accesses of every port, for a memory model with addresses."""
     beginning: Any = field(default=None, init=False, repr=False, compare=False)

@@ -7,7 +7,7 @@ interpreter in the tests, so both simulate the same network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -108,6 +108,29 @@ class UnitSpec:
 
 
 @frozen
+class Carriage:
+    """The network on chip that carries tokens, as packets of flits.
+
+    Attributes
+    ----------
+    ports : number of ports, by which the routes of the units ``SendPacket`` are given.
+    flit_bytes : bytes of a flit.
+    router, wire, inject, quantum : as the section ``flits`` of a network states them.
+    """
+
+    ports: int
+    flit_bytes: int
+    router: int = 4
+    wire: int = 1
+    inject: int = 2
+    quantum: int = 4
+
+    def crossing(self, path: Sequence[int]) -> int:
+        """Cycles from the creation of a packet of one flit to its arrival, without others."""
+        return self.inject + (self.router + self.wire) * (len(path) - 1)
+
+
+@frozen
 class Network:
     """Units in construction order, joined by channels (indices into ``channels``)."""
 
@@ -117,3 +140,5 @@ class Network:
     accesses: Mapping[str, PortAccess] = field(default_factory=dict)
     """The accesses of every unit with a memory port, by its name; for a memory model with
     addresses."""
+    carriage: Carriage | None = None
+    """The network on chip, if units send packets."""

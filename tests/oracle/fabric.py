@@ -157,6 +157,8 @@ class Unit:
     chosen: int | None = None
     # Memory operators only: the port at the memory node.
     port: Any = None
+    # Carriers only: the network on chip.
+    carries: Any = None
     # Both clocks after each primitive; both only grow.
     pairs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     # The channel whose head the unit waits for, in HEAD, TAKE or PROBE.
@@ -223,6 +225,13 @@ class Unit:
         self._flush_close()
         self._charge_input(channel.name, self._up(t))
         self._pace(t if pace is None else pace)
+        self.note()
+
+    def arrive(self, t: int) -> None:
+        """The wait for a packet or for the memory: both clocks come to where it ends."""
+        self._flush_close()
+        self.account.memory += self._up(t)
+        self._pace(self.clk)
         self.note()
 
     # -- EMIT, RESERVE ----------------------------------------------------------------------

@@ -41,6 +41,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from stepsim.lowering.network import Network
+from tests.oracle.carriers import CARRIERS, Mesh
 from tests.oracle.dram_node import DramNode
 from tests.oracle.fabric import Abort, Account, Channel, Predicate, Steps, Token, Unit
 from tests.oracle.memory import MEMORY, READERS, WRITERS, MemoryNode
@@ -55,7 +56,9 @@ __all__ = ["OPS", "Body", "OracleResult", "TooLong", "UnitStatus", "interpret"]
 
 Body = Callable[[Unit], Steps]
 
-OPS: dict[str, Body] = {**BASIC, **SHAPE, **ROUTE, **AFFINE, **MEMORY, **SINCE_2026, **SCAN}
+OPS: dict[str, Body] = {
+    **BASIC, **SHAPE, **ROUTE, **AFFINE, **MEMORY, **SINCE_2026, **SCAN,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,9 @@ class OracleResult:
     taken: dict[str, list[int]]
 
 
-def _build(network: Network) -> tuple[list[Unit], list[Channel], MemoryNode | DramNode]:
+def _build(
+    network: Network, mesh: Mesh | None
+) -> tuple[list[Unit], list[Channel], MemoryNode | DramNode]:
     channels = [Channel(spec.name, spec.capacity) for spec in network.channels]
     dram = network.timing.dram
     node = MemoryNode(network.timing) if dram is None else DramNode(dram)
@@ -109,6 +114,8 @@ def _build(network: Network) -> tuple[list[Unit], list[Channel], MemoryNode | Dr
                 unit.port = node.attach(network.accesses[spec.name], spec.params["par"])
             else:
                 unit.port = node.attach(spec.op)
+        if spec.op in CARRIERS:
+            unit.carries = mesh
         units.append(unit)
         for channel in unit.ins:
             channel.consumer = unit
@@ -167,8 +174,9 @@ def interpret(
     between two of them (RuntimeError beyond).
     ``bodies`` replaces the behaviour of whole operator kinds, for scripted scenarios.
     """
-    units, channels, node = _build(network)
-    known = {**OPS, **(bodies or {})}
+    mesh = None if network.carriage is None else Mesh(network.carriage)
+    units, channels, node = _build(network, mesh)
+    known = {**OPS, **CARRIERS, **(bodies or {})}
     coroutines = [_Coroutine(unit, known[unit.op]) for unit in units]
     order = None if host_order_seed is None else random.Random(host_order_seed)
     for _ in range(max_rounds):
@@ -184,6 +192,16 @@ def interpret(
             if unit.parked_until is not None
         ]
         pace, index = min(waiting, default=(None, 0))
+        # What a unit sends at pace t is created after t, and a memory cycle t ends no access by t.
+        crossing = None if mesh is None else mesh.next_time
+        if (
+            mesh is not None
+            and crossing is not None
+            and (pace is None or crossing <= pace)
+            and (not node.pending or crossing <= node.clk)
+        ):
+            mesh.event()
+            continue
         if pace is not None and (pace < node.clk or not node.pending):
             merge = units[index]
             if merge.parked_until is not None:

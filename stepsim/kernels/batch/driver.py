@@ -113,7 +113,7 @@ def execute_batch(
     control.every, control.wants_units = int(every), int(into.units.size > 0)
     clock = _Clock(into)
     timed_out, asked = -1, 0
-    run = engine_of(image.memory_model)
+    run = engine_of(image.memory_model, image.growing_words > 0)
     run.make_ready()  # before the clock starts
     while control.run < runs and not cancelled():
         control.budget = pause_steps
@@ -143,6 +143,24 @@ def execute_batch(
                 _next(control)
             else:
                 batch = batch._replace(words=work.words)
+        elif ended is RunState.NO_PACES and image.growing_words:
+            # As below; what a network on chip lacks room for has a place in front of the slots.
+            asked += 1
+            try:
+                work = working(
+                    image, max_cycles=max_cycles, max_steps=max_steps, history=history or False,
+                    asked=asked,
+                )  # fmt: skip
+            except Exception as error:
+                on_error(at, error)
+                _next(control)
+                continue
+            work = work._replace(state=work.state._replace(parameters=image.params.copy()))
+            batch = batch._replace(image=work.words[: work.fixed].copy(), words=work.words)
+            control.fixed, control.begun = work.fixed, 0
+            if depths is not None:
+                set_depths = _depth_setter(batch.image, work, depths)
+            clock.begin_again(at)
         elif ended is RunState.NO_PACES:
             # What is asked for was not kept: begin again, and keep it.
             try:

@@ -27,6 +27,36 @@ def without_past(state, calendar, time, spare):
 
 
 @inlined
+def first_free(state, inside, outside, c, n):
+    """The first ``n`` cycles from ``c`` on in which two calendars are free.
+
+    Returns
+    -------
+    tuple
+        The first of these cycles, and the intervals before and after it in both calendars.
+    """
+    after_in = state.first[inside]
+    after_out = state.first[outside]
+    before_in = NOTHING
+    before_out = NOTHING
+    while True:
+        while after_in != NOTHING and state.ends[after_in] <= c:
+            before_in = after_in
+            after_in = state.nexts[after_in]
+        if after_in != NOTHING and state.begins[after_in] < c + n:
+            c = state.ends[after_in]
+            continue
+        while after_out != NOTHING and state.ends[after_out] <= c:
+            before_out = after_out
+            after_out = state.nexts[after_out]
+        if after_out != NOTHING and state.begins[after_out] < c + n:
+            c = state.ends[after_out]
+            continue
+        break
+    return c, before_in, after_in, before_out, after_out
+
+
+@inlined
 def book(state, calendar, before, after, begin, end, spare):
     """Take [begin, end) between two intervals, NOTHING for none; the first spare node.
 

@@ -14,7 +14,7 @@ import numpy as np
 from stepsim.kernels.build.by_reference import by_reference
 from stepsim.kernels.build.entry_point import cached_entry
 from stepsim.kernels.build.jit import apart, inlined
-from stepsim.kernels.noc.calendars import NOTHING, book, without_past
+from stepsim.kernels.noc.calendars import NOTHING, book, first_free, without_past
 from stepsim.kernels.noc.heap import drop_key, push_key
 
 
@@ -211,25 +211,9 @@ def _run(state):
         outside = state.path[begin + j]
         spare = without_past(state, inside, time, spare)
         spare = without_past(state, outside, time, spare)
-        c = max(time, state.booked[begin + j])
-        after_in = state.first[inside]
-        after_out = state.first[outside]
-        before_in = NOTHING
-        before_out = NOTHING
-        while True:
-            while after_in != NOTHING and state.ends[after_in] <= c:
-                before_in = after_in
-                after_in = state.nexts[after_in]
-            if after_in != NOTHING and state.begins[after_in] < c + n:
-                c = state.ends[after_in]
-                continue
-            while after_out != NOTHING and state.ends[after_out] <= c:
-                before_out = after_out
-                after_out = state.nexts[after_out]
-            if after_out != NOTHING and state.begins[after_out] < c + n:
-                c = state.ends[after_out]
-                continue
-            break
+        c, before_in, after_in, before_out, after_out = first_free(
+            state, inside, outside, max(time, state.booked[begin + j]), n
+        )
         spare = book(state, inside, before_in, after_in, c, c + n, spare)
         spare = book(state, outside, before_out, after_out, c, c + n, spare)
         state.booked[begin + j] = c + n

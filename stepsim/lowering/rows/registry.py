@@ -38,6 +38,7 @@ from stepsim.lowering.rows.row import (
     tile_sides,
 )
 from stepsim.lowering.rows.rows_2026 import ROWS_2026
+from stepsim.lowering.rows.rows_carriers import CARRIER_ROWS
 from stepsim.lowering.rows.rows_memory import MEMORY_ROWS
 from stepsim.lowering.rows.rows_scans import SCAN_UNITS
 
@@ -216,5 +217,6 @@ REGISTRY: Final[Mapping[str, Row]] = {
     "OffChipStore": Row(offchip.STORE, _store),
     "RandomOffChipStore": Row(offchip.RANDOM_STORE, _random_store),
     **MEMORY_ROWS,
+    **CARRIER_ROWS,
     **ROWS_2026,
 }

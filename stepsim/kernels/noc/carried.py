@@ -1,0 +1,439 @@
+"""Tokens as packets on a network, in the order of time, beside the units that send them.
+
+A packet is booked as the rules of the model ``link`` say; see :mod:`stepsim.kernels.noc.link`. Here
+packets appear while a program runs. An event at ``t`` is served when no unit can run and whatever
+happens next happens at ``t`` or later, for what a unit sends after an event at ``t`` is created at
+``t + 1`` or later. Packets that are created in one cycle come in the order of the numbers of their
+routes, whatever the order in which units run; after that, a packet that was created first comes
+first in every event of one cycle.
+
+All numbers lie in ``state.scratch``: in front of the words of units those that can be counted
+beforehand, behind them the intervals of calendars and the heap of events. When these are full, the
+run begins again with more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.kernels.build.jit import inlined, kernel
+from stepsim.kernels.calendar import next_unit, schedule
+from stepsim.kernels.layout import INFINITY
+from stepsim.kernels.memory.dispatch import advance as advance_memory, issue as issue_at_memory
+from stepsim.kernels.noc.calendars import NOTHING, book, first_free, without_past
+from stepsim.kernels.noc.heap import drop_event, push_event
+
+_ROUTER: Final = 0
+_WIRE: Final = 1
+_INJECT: Final = 2
+_QUANTUM: Final = 3
+_PORTS: Final = 4
+_ROUTES: Final = 5
+_PACKETS: Final = 6
+_LONGEST: Final = 7
+_POOL: Final = 8  # place of the intervals
+CONSTANTS: Final = 9
+"""Numbers of a network: router, wire, inject, quantum, ports, routes, packets that may be under way
+at once, ports of the longest route, place of what can grow."""
+
+_BEGUN: Final = 9
+_FULL: Final = 10
+_SIZE: Final = 11  # of the heap of segments
+_CREATED: Final = 12  # of the heap of routes
+_SPARE: Final = 13  # first interval without use
+_UNUSED: Final = 14  # first packet without use
+_SEGMENTS: Final = 15  # segments so far
+_LISTED: Final = 16  # routes that come to have a packet to send
+_HEADER: Final = 17
+
+_EACH_PORT: Final = 4
+
+_PATH: Final = 0
+_LENGTH: Final = 1
+_UNIT: Final = 2
+_OLDEST: Final = 4
+_LATEST: Final = 5
+_WAITING: Final = 6
+_FRESH: Final = 9
+_COUNT: Final = 10
+_BYTES: Final = 11
+_SENT: Final = 12
+_EACH_ROUTE: Final = 13
+
+_CREATE: Final = 0
+_FLITS: Final = 1
+_ARRIVAL: Final = 3
+_AFTER: Final = 4
+_ROUTE: Final = 5
+_EACH_PACKET: Final = 6
+GROWING: Final = 5
+"""Words of an interval and an event."""
+
+_HOP_BITS: Final = 8
+_PACKET_BITS: Final = 20
+_SEGMENT_BITS: Final = _HOP_BITS + _PACKET_BITS
+MOST_PORTS: Final = 1 << _HOP_BITS
+"""Ports that a route may have."""
+MOST_PACKETS: Final = 1 << _PACKET_BITS
+"""Packets that may be under way at once."""
+
+
+def network_words(ports: int, routes: int, packets: int, longest: int) -> int:
+    """Words of a network that can be counted beforehand."""
+    each_packet = _EACH_PACKET + longest
+    return _HEADER + _EACH_PORT * ports + _EACH_ROUTE * routes + each_packet * packets
+
+
+class Loads(NamedTuple):
+    """What crossed the network in a run: packets, their bytes and flits by route, and the cycles
+    that segments waited for every port."""
+
+    packets: NDArray[np.int64]
+    nbytes: NDArray[np.int64]
+    flits: NDArray[np.int64]
+    waited: NDArray[np.int64]
+
+
+def loads_of(words: NDArray[np.int64], ports: int, routes: int) -> Loads:
+    """The loads that a run left in its scratch space, by the ports and routes of its network."""
+    at = _HEADER + _EACH_PORT * ports
+    by_route = [
+        words[at + field * routes : at + (field + 1) * routes].copy()
+        for field in (_COUNT, _BYTES, _SENT)
+    ]
+    return Loads(*by_route, words[at - ports : at].copy())
+
+
+class Carried(NamedTuple):
+    """The arrays of a network.
+
+    Attributes
+    ----------
+    free : first cycle in which an injection port is free. [ports]
+    first, begins, ends, nexts : calendars, of inputs behind outputs, and their intervals.
+    waited : cycles that segments waited for a port. [ports]
+    path, length, unit : of a route: place of its ports among the parameters, their number, and the
+        unit that receives. [routes]
+    asked : one more than the clock at which that unit came to wait, 0 when it does not. [routes]
+    oldest, latest, waiting : packets of a route: those that the unit has not received, and the
+        first that has not left. [routes]
+    due, due_route : heap of the routes with packets that have not left.
+    fresh : those of them that are not yet in it.
+    create, flits, base_number, arrival, after, route : of a packet: also the number of its first
+        segment and the next packet of its route. [packets]
+    booked : end of the last segment of a packet at every port of its route. [packets x longest]
+    times, numbers : heap of segments.
+    """
+
+    free: Any
+    first: Any
+    waited: Any
+    path: Any
+    length: Any
+    unit: Any
+    asked: Any
+    oldest: Any
+    latest: Any
+    waiting: Any
+    due: Any
+    due_route: Any
+    fresh: Any
+    create: Any
+    flits: Any
+    base_number: Any
+    arrival: Any
+    after: Any
+    route: Any
+    booked: Any
+    begins: Any
+    ends: Any
+    nexts: Any
+    times: Any
+    numbers: Any
+
+
+@inlined
+def _arrays(words):
+    p, r, n = words[_PORTS], words[_ROUTES], words[_PACKETS]
+    a = _HEADER
+    b = a + _EACH_PORT * p
+    c = b + _EACH_ROUTE * r
+    d = c + _EACH_PACKET * n
+    e = words[_POOL]
+    k = (len(words) - e) // GROWING
+    return Carried(
+        words[a : a + p], words[a + p : a + 3 * p], words[a + 3 * p : b],
+        words[b : b + r], words[b + r : b + 2 * r], words[b + 2 * r : b + 3 * r],
+        words[b + 3 * r : b + 4 * r], words[b + 4 * r : b + 5 * r], words[b + 5 * r : b + 6 * r],
+        words[b + 6 * r : b + 7 * r], words[b + 7 * r : b + 8 * r], words[b + 8 * r : b + 9 * r],
+        words[b + 9 * r : b + 10 * r],
+        words[c : c + n], words[c + n : c + 2 * n], words[c + 2 * n : c + 3 * n],
+        words[c + 3 * n : c + 4 * n], words[c + 4 * n : c + 5 * n], words[c + 5 * n : d],
+        words[d : d + n * words[_LONGEST]],
+        words[e : e + k], words[e + k : e + 2 * k], words[e + 2 * k : e + 3 * k],
+        words[e + 3 * k : e + 4 * k], words[e + 4 * k : e + 5 * k],
+    )  # fmt: skip
+
+
+@inlined
+def _routes(words, field):
+    # Where a field of the routes begins: steps of units know arrays without lengths.
+    return _HEADER + _EACH_PORT * words[_PORTS] + field * words[_ROUTES]
+
+
+@inlined
+def _packets(words, field):
+    return _routes(words, _EACH_ROUTE) + field * words[_PACKETS]
+
+
+@kernel
+def _begin(state, constants):
+    # The first packet of a run: no port is taken, no packet under way.
+    words = state.scratch
+    for i in range(CONSTANTS):
+        words[i] = state.parameters[constants + i]
+    words[_BEGUN] = 1
+    first = _HEADER + words[_PORTS]
+    for i in range(2 * words[_PORTS]):
+        words[first + i] = NOTHING
+    ends = _routes(words, _OLDEST)
+    for i in range(3 * words[_ROUTES]):
+        words[ends + i] = NOTHING
+    after = _packets(words, _AFTER)
+    for i in range(words[_PACKETS]):
+        words[after + i] = i + 1
+    words[after + words[_PACKETS] - 1] = NOTHING
+
+
+@kernel
+def send_packet(state, constants, route, path, length, unit, create, nbytes, flits):
+    """A packet of ``flits`` is created on a route, which has places under way for it."""
+    words = state.scratch
+    if words[_BEGUN] == 0:
+        _begin(state, constants)
+    words[_routes(words, _PATH) + route] = path
+    words[_routes(words, _LENGTH) + route] = length
+    words[_routes(words, _UNIT) + route] = unit
+    words[_routes(words, _COUNT) + route] += 1
+    words[_routes(words, _BYTES) + route] += nbytes
+    words[_routes(words, _SENT) + route] += flits
+    after = _packets(words, _AFTER)
+    packet = words[_UNUSED]
+    words[_UNUSED] = words[after + packet]
+    words[_packets(words, _CREATE) + packet] = create
+    words[_packets(words, _FLITS) + packet] = flits
+    words[_packets(words, _ARRIVAL) + packet] = NOTHING
+    words[_packets(words, _ROUTE) + packet] = route
+    words[after + packet] = NOTHING
+    oldest = _routes(words, _OLDEST) + route
+    latest = _routes(words, _LATEST) + route
+    waiting = _routes(words, _WAITING) + route
+    if words[oldest] == NOTHING:
+        words[oldest] = packet
+    else:
+        words[after + words[latest]] = packet
+    words[latest] = packet
+    if words[waiting] == NOTHING:
+        words[waiting] = packet
+        words[_routes(words, _FRESH) + words[_LISTED]] = route
+        words[_LISTED] += 1
+
+
+@kernel
+def receive_packet(state, route):
+    """The oldest packet of a route, which has arrived, is received; False if the run is to begin
+    again with more room."""
+    words = state.scratch
+    if words[_FULL] != 0:
+        return False
+    oldest = _routes(words, _OLDEST) + route
+    after = _packets(words, _AFTER) + words[oldest]
+    packet = words[oldest]
+    words[oldest] = words[after]
+    words[after] = words[_UNUSED]
+    words[_UNUSED] = packet
+    return True
+
+
+@kernel
+def _await_packet(state, route, clock):
+    # The unit at the end of a route waits for its oldest packet.
+    words = state.scratch
+    net = _arrays(words)
+    arrival = net.arrival[net.oldest[route]]
+    if arrival >= 0 or words[_FULL] != 0:
+        # What it sends then has the time of the arrival.
+        schedule(state, net.unit[route], max(arrival - 1, clock))
+    else:
+        net.asked[route] = clock + 1
+
+
+@inlined
+def issue(state, port, clock, requests):
+    """As ``issue`` of the memory; a unit without a port waits for a packet of a route, which is
+    given as ``requests``."""
+    if port >= 0:
+        issue_at_memory(state, port, clock, requests)
+    else:
+        _await_packet(state, requests, clock)
+
+
+@inlined
+def rest(state, limit):
+    """As ``advance``, of a memory that knows all completions when accesses are issued."""
+
+
+@inlined
+def _next_time(state):
+    # The time of the next event.
+    words = state.scratch
+    if words[_BEGUN] == 0 or words[_FULL] != 0:
+        return INFINITY
+    net = _arrays(words)
+    if words[_BEGUN] == 1:
+        words[_BEGUN] = 2
+        for i in range(len(net.nexts)):
+            net.nexts[i] = i + 1
+        net.nexts[len(net.nexts) - 1] = NOTHING
+    while words[_LISTED] > 0:
+        words[_LISTED] -= 1
+        route = net.fresh[words[_LISTED]]
+        created = net.create[net.waiting[route]]
+        words[_CREATED] = push_event(net.due, net.due_route, words[_CREATED], created, route)
+    time = INFINITY
+    if words[_SIZE] > 0:
+        time = net.times[0]
+    if words[_CREATED] > 0:
+        time = min(time, net.due[0])
+    return time
+
+
+@inlined
+def advance(state, limit):
+    """As ``advance`` of the memory; in every cycle, the memory comes first."""
+    shared = state.globals[0]
+    while True:
+        time = _next_time(state)
+        advance_memory(state, min(limit, time))
+        if shared.calendar_length > 0:
+            limit = min(limit, state.units[next_unit(state)].evt)
+        if time > limit or time == INFINITY:
+            break
+        _serve(state, time)
+        if shared.calendar_length > 0:
+            limit = min(limit, state.units[next_unit(state)].evt)
+
+
+@kernel
+def _serve(state, time):
+    # All events of a cycle.
+    words = state.scratch
+    net = _arrays(words)
+    while words[_FULL] == 0:
+        segments, created = words[_SIZE], words[_CREATED]
+        goes_on = segments > 0 and net.times[0] <= time
+        leaves = created > 0 and net.due[0] <= time
+        if goes_on and (not leaves or net.times[0] <= net.due[0]):
+            _book_segment(state, words, net)
+        elif leaves:
+            _leave(state, words, net)
+        else:
+            break
+
+
+@inlined
+def _lacks_room(state, words, net, packet, time):
+    # A booking takes two intervals, and an event may lead to two. If they are not there, the unit
+    # at the end of the route learns it, and the run begins again.
+    spare = words[_SPARE]
+    if words[_SIZE] + 2 <= len(net.times) and spare != NOTHING and net.nexts[spare] != NOTHING:
+        return False
+    words[_FULL] = 1
+    schedule(state, net.unit[net.route[packet]], time)
+    return True
+
+
+@inlined
+def _enter(words, net, time, number):
+    words[_SIZE] = push_event(net.times, net.numbers, words[_SIZE], time, number)
+
+
+@inlined
+def _number(net, packet, segment, hop):
+    upper = net.base_number[packet] + segment
+    return (upper << _SEGMENT_BITS) | (packet << _HOP_BITS) | hop
+
+
+@inlined
+def _leave(state, words, net):
+    # The first packet of the route that is due takes its injection port.
+    time = net.due[0]
+    route = net.due_route[0]
+    packet = net.waiting[route]
+    if _lacks_room(state, words, net, packet, time):
+        return
+    words[_CREATED] = drop_event(net.due, net.due_route, words[_CREATED])
+    after = net.after[packet]
+    net.waiting[route] = after
+    if after != NOTHING:
+        words[_CREATED] = push_event(
+            net.due, net.due_route, words[_CREATED], net.create[after], route
+        )
+    flits = net.flits[packet]
+    port = state.parameters[net.path[route]]
+    go = max(time, net.free[port])
+    net.free[port] = go + flits
+    net.waited[port] += go - time
+    net.base_number[packet] = words[_SEGMENTS]
+    quantum = words[_QUANTUM]
+    words[_SEGMENTS] += (flits + quantum - 1) // quantum
+    place = packet * words[_LONGEST]
+    net.booked[place : place + net.length[route]] = 0
+    _enter(words, net, go + words[_INJECT] + words[_ROUTER], _number(net, packet, 0, 1))
+
+
+@inlined
+def _book_segment(state, words, net):
+    time = net.times[0]
+    number = net.numbers[0]
+    j = number & (MOST_PORTS - 1)
+    packet = (number >> _HOP_BITS) & (MOST_PACKETS - 1)
+    if _lacks_room(state, words, net, packet, time):
+        return
+    words[_SIZE] = drop_event(net.times, net.numbers, words[_SIZE])
+    segment = (number >> _SEGMENT_BITS) - net.base_number[packet]
+    quantum = words[_QUANTUM]
+    route = net.route[packet]
+    begin = net.path[route]
+    left = net.flits[packet] - segment * quantum
+    n = min(quantum, left)
+    if j == 1 and left > quantum:
+        _enter(words, net, time + quantum, _number(net, packet, segment + 1, 1))
+    inside = words[_PORTS] + state.parameters[begin + j - 1]
+    outside = state.parameters[begin + j]
+    place = packet * words[_LONGEST] + j
+    spare = without_past(net, inside, time, words[_SPARE])
+    spare = without_past(net, outside, time, spare)
+    c, before_in, after_in, before_out, after_out = first_free(
+        net, inside, outside, max(time, net.booked[place]), n
+    )
+    spare = book(net, inside, before_in, after_in, c, c + n, spare)
+    words[_SPARE] = book(net, outside, before_out, after_out, c, c + n, spare)
+    net.booked[place] = c + n
+    net.waited[outside] += c - time
+    if j + 1 < net.length[route]:
+        later = c + words[_WIRE] + words[_ROUTER]
+        _enter(words, net, later, _number(net, packet, segment, j + 1))
+    elif left <= quantum:
+        _arrive(state, net, packet, route, c + words[_WIRE] + n - 1)
+
+
+@inlined
+def _arrive(state, net, packet, route, arrival):
+    net.arrival[packet] = arrival
+    if net.asked[route] != 0 and net.oldest[route] == packet:
+        schedule(state, net.unit[route], max(arrival, net.asked[route]) - 1)
+        net.asked[route] = 0

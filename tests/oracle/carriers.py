@@ -1,0 +1,102 @@
+"""Tokens that cross a network on chip: its two ends as units, and the network event by event.
+
+Every router input and every output is a set of cycles that are taken; every event carries all that
+decides its place among events of one cycle.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+
+from stepsim.lowering.network import Carriage
+from tests.oracle.fabric import Steps, Token, Unit
+from tests.oracle.payloads import nbytes
+
+__all__ = ["CARRIERS", "Mesh"]
+
+_Number = tuple[int, int, int]
+"""Creation, route, and place among the packets of the route: the order of packets."""
+
+
+class Mesh:
+    """The network of a run."""
+
+    def __init__(self, carriage: Carriage) -> None:
+        self.its = carriage
+        self.events: list[tuple[int, _Number, int, int]] = []
+        self.paths: dict[_Number, Sequence[int]] = {}
+        self.flits: dict[_Number, int] = {}
+        self.booked: dict[tuple[_Number, int], int] = defaultdict(int)
+        self.taken: dict[tuple[str, int], set[int]] = defaultdict(set)
+        self.free: dict[int, int] = defaultdict(int)
+        self.packets: dict[int, list[_Number]] = defaultdict(list)
+        self.arrival: dict[_Number, int] = {}
+
+    @property
+    def next_time(self) -> int | None:
+        """The time of the next event."""
+        return self.events[0][0] if self.events else None
+
+    def create(self, route: int, path: Sequence[int], now: int, size: int) -> None:
+        number = (now, route, len(self.packets[route]))
+        self.packets[route].append(number)
+        self.paths[number] = path
+        self.flits[number] = max(1, -(-size // self.its.flit_bytes))
+        heapq.heappush(self.events, (now, number, -1, 0))
+
+    def arrived(self, route: int, count: int) -> int | None:
+        """When a packet of a route arrived, counted from 0; None when that is not known yet."""
+        return self.arrival.get(self.packets[route][count])
+
+    def knows(self, route: int, count: int) -> bool:
+        """Whether `arrived` knows."""
+        return self.arrived(route, count) is not None
+
+    def event(self) -> None:
+        """Serve the next event."""
+        its = self.its
+        time, number, segment, hop = heapq.heappop(self.events)
+        path, flits = self.paths[number], self.flits[number]
+        if hop == 0:
+            go = max(time, self.free[path[0]])
+            self.free[path[0]] = go + flits
+            for s in range(-(-flits // its.quantum)):
+                start = go + s * its.quantum + its.inject + its.router
+                heapq.heappush(self.events, (start, number, s, 1))
+            return
+        n = min(its.quantum, flits - segment * its.quantum)
+        inside, outside = self.taken["in", path[hop - 1]], self.taken["out", path[hop]]
+        c = max(time, self.booked[number, hop])
+        while any(cycle in inside or cycle in outside for cycle in range(c, c + n)):
+            c += 1
+        inside.update(range(c, c + n))
+        outside.update(range(c, c + n))
+        self.booked[number, hop] = c + n
+        if hop + 1 < len(path):
+            heapq.heappush(self.events, (c + its.wire + its.router, number, segment, hop + 1))
+        elif (segment + 1) * its.quantum >= flits:
+            self.arrival[number] = c + its.wire + n - 1
+
+
+def send_packet(u: Unit) -> Steps:
+    while isinstance(token := (yield from u.head(u.ins[0])), Token):
+        yield from u.emit(u.outs[0], token.payload, token.level)
+        u.carries.create(u.p["route"], u.p["path"], u.clk, nbytes(token.payload))
+        yield from u.take(u.ins[0])
+
+
+def receive_packet(u: Unit) -> Steps:
+    mesh, route, count = u.carries, u.p["route"], 0
+    while isinstance(token := (yield from u.head(u.ins[0])), Token):
+        while (arrival := mesh.arrived(route, count)) is None:
+            yield partial(mesh.knows, route, count)
+        u.arrive(arrival - 1)
+        yield from u.emit(u.outs[0], token.payload, token.level)
+        yield from u.take(u.ins[0])
+        count += 1
+
+
+CARRIERS = {"SendPacket": send_packet, "ReceivePacket": receive_packet}
