@@ -188,7 +188,7 @@ class Network(Section):
         """What runs of programs on a machine with this network use of it."""
         return (
             f"cycles are those without the network on chip '{self.name}': streams cross it in no "
-            "time; st.noc times transfers over it"
+            "time unless the program is placed"
         )
 
     @property

@@ -15,5 +15,6 @@ from stepsim.noc.placement import (
     worker_places as worker_places,
 )
 from stepsim.noc.simulate import MODELS as MODELS, STEP as STEP
+from stepsim.noc.tables import link_table as link_table
 from stepsim.noc.topology import Topology as Topology, Whole as Whole
 from stepsim.noc.traffic import Traffic as Traffic

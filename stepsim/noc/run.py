@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.noc.models import flits_of
+from stepsim.noc.tables import link_table
 from stepsim.noc.topology import Routes, Topology
 from stepsim.noc.traffic import Traffic, Whole
 from stepsim.results import schema
@@ -24,10 +25,6 @@ _TRANSFERS = (
     "transfer", "transfer_network", "source_place", "destination_place", "transfer_bytes",
     "transfer_flits", "hops", "ready_cycle", "start_cycle", "arrival_cycle", "alone_cycles",
     "contention_cycles",
-)  # fmt: skip
-_LINKS = (
-    "link", "link_name", "from_place", "to_place", "link_transfers", "link_bytes", "link_flits",
-    "link_share", "link_wait_cycles",
 )  # fmt: skip
 
 
@@ -158,8 +155,7 @@ class NocRun:
     @cached_property
     def _links(self) -> Whole:
         """Numbers of the links that lead somewhere."""
-        every = np.arange(self.topology.link_count)
-        return every[self.topology.exists(every)]
+        return self.topology.links
 
     @property
     def busiest_link(self) -> str | None:
@@ -199,23 +195,7 @@ class NocRun:
 
     def links(self) -> pa.Table:
         """A row for every link, in Arrow: its load, and the waits for it."""
-        links = self._links
-        one, other = self.topology.places_of(links)
-        place = self.topology.place_name
         transfers = self._load(np.ones(len(self.traffic), np.int64))
-        nothing = np.ones(len(links), np.bool_)
-        waited = pa.array(np.zeros(len(links)), mask=nothing)
-        if self.waited is not None:
-            waited = pa.array(self.waited[links].astype(np.float64))
-        values = {
-            "link": links,
-            "link_name": [self.topology.name_of(int(link)) for link in links],
-            "from_place": [place(int(p)) for p in one],
-            "to_place": [place(int(p)) for p in other],
-            "link_transfers": transfers[links],
-            "link_bytes": self.port_bytes[links],
-            "link_flits": self.port_flits[links],
-            "link_share": self.share[links],
-            "link_wait_cycles": waited,
-        }
-        return pa.table(values, schema=schema("network_links", _LINKS))
+        return link_table(
+            self.topology, transfers, self.port_bytes, self.port_flits, self.share, self.waited
+        )

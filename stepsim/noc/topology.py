@@ -125,6 +125,12 @@ class Topology:
         sideways = (way == _EAST) | (way == _WEST)
         return np.where(sideways, net.cols > 1, net.rows > 1)
 
+    @cached_property
+    def links(self) -> Whole:
+        """Numbers of the links that lead to another place."""
+        every = np.arange(self.link_count)
+        return every[self.exists(every)]
+
     def rates(self) -> NDArray[np.float32]:
         """Bytes per cycle of every port; the network states rates."""
         rates = self.network.rates

@@ -76,6 +76,7 @@ class Result:
     rerun : the inputs that :meth:`why` runs again; None where they are no longer known.
     energy : joules by component, with the ``total``, where the machine has a table of energies;
         the table of units then has them by unit.
+    carried : for a placed program, what crossed the network on chip, as `links` gives it.
     hardware : for a run at the hardware level, its :class:`~stepsim.hardware.HardwareResult`.
     """
 
@@ -100,6 +101,25 @@ class Result:
     rerun: Any = field(default=None, compare=False)
     energy: Any = None
     hardware: Any = field(default=None, compare=False)
+    carried: Any = field(default=None, compare=False)
+
+    def links(self) -> pa.Table:
+        """Arrow table of the links of the network on chip, for a placed program.
+
+        Packets, bytes and flits over every link, the flits as a share of the cycles of the run, and
+        the cycles that segments of packets waited for it.
+
+        Raises
+        ------
+        ArgError
+            The program was not placed, so that nothing crossed a network.
+        """
+        if self.carried is None:
+            raise ArgError(
+                f"result of '{self.program}': links() is of placed programs; use "
+                "simulate(..., place=...)"
+            )
+        return self.carried.links()
 
     @property
     def units(self) -> pa.Table:

@@ -33,6 +33,7 @@ from stepsim.lowering import (
 )
 from stepsim.machine import Machine, Port, load_machine
 from stepsim.simulation.programs.fix_file import read_depths
+from stepsim.simulation.programs.on_chip import placement_of
 
 if TYPE_CHECKING:
     from stepsim.simulation.outcome import fit
@@ -50,6 +51,11 @@ def changes_of(prepared: Prepared) -> dict[str, Any]:
         "regions": prepared.regions,
     }
     found: dict[str, Any] = {name: dict(values) for name, values in changes.items() if values}
+    if prepared.placement is not None:
+        found["place"] = {
+            "operators": dict(prepared.placement.operators),
+            "ports": dict(prepared.placement.ports),
+        }
     if prepared.places:
         found["addresses"] = {name: place._asdict() for name, place in prepared.places.items()}
     return found
@@ -196,9 +202,13 @@ def with_machine(prepared: Prepared, machine: Machine | str) -> Prepared:
     ------
     MachineError
         The machine is unknown or invalid.
+    ArgError
+        The program is placed, and the machine has another network on chip.
     """
     target = machine if isinstance(machine, Machine) else load_machine(machine)
     given = prepared.fifo_depth if prepared.fifo_depth_from == "call" else None
+    if prepared.placement is not None:
+        placement_of(prepared.program, target, prepared.placement)
     timing = timing_of(target)
     places = None if timing.dram is None else prepared.places
     if timing.model != prepared.timing.model or not _keeps_addresses(prepared, timing, target):
@@ -248,7 +258,9 @@ def _laid_out_anew(
     prepared: Prepared, machine: Machine, fifo_depth: int | None, places: Mapping[str, Place] | None
 ) -> Prepared:
     """The program on a machine by whose rules units have other parameters, or tensors places."""
-    made = type(prepared)(prepared.program, machine, fifo_depth, prepared.wiring, places)
+    made = type(prepared)(
+        prepared.program, machine, fifo_depth, prepared.wiring, places, prepared.placement
+    )
     made.sized_for, made.regions = prepared.sized_for, prepared.regions
     made.sizes = prepared.sizes
     made = with_depths(made, prepared.fifo_depths) if prepared.fifo_depths else made

@@ -65,6 +65,7 @@ from stepsim.simulation.programs.changes import (
 )
 from stepsim.simulation.programs.fix_file import Fix, SizedFor
 from stepsim.simulation.programs.fixes import with_fix
+from stepsim.simulation.programs.on_chip import NetworkLoads, on_chip
 from stepsim.simulation.programs.provenance import index_digests, provenance_of
 from stepsim.simulation.programs.rerun import Rerun
 from stepsim.simulation.running.batches import ManyRuns, run_all
@@ -77,6 +78,7 @@ from stepsim.typed import typed
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from stepsim import noc
     from stepsim.functional import Decisions
     from stepsim.simulation.outcome import assumptions
     from stepsim.simulation.outcome.energy import EnergyAccount
@@ -114,6 +116,8 @@ class Prepared:
     sized_for : the machine that values of a file were found for, where the file says it.
     machine_values : values of the machine that a fix has changed, by dotted key.
     places : where tensors were put off chip by name, of a tensor or of an operator.
+    placement : where operators are on the network on chip of the machine; None: nowhere.
+    network : of a placed program, its units with the carriers of tokens.
     wiring, timing, template, keep : units and FIFOs of the program, the numbers of the machine, the
         image without its routing, and FIFOs whose tokens every run keeps.
     """
@@ -125,9 +129,13 @@ class Prepared:
         fifo_depth: int | None,
         wiring: Wiring | None = None,
         places: Mapping[str, Place] | None = None,
+        placement: noc.Placement | None = None,
     ) -> None:
         self.wiring = wiring or wired(program)
         network = network_of(self.wiring, machine, fifo_depth, places)
+        if placement is not None:
+            network = on_chip(network, self.wiring, placement)
+        self.network = network if placement is not None else None
         self.program = program
         self.machine = machine
         self.fifo_depth, self.fifo_depth_from = default_depth(program, machine, fifo_depth)
@@ -138,6 +146,7 @@ class Prepared:
         self.machine_values: Mapping[str, Any] = {}
         self.regions: Mapping[str, int] = {}
         self.places: Mapping[str, Place] = dict(places or {})
+        self.placement = placement
         self.sizes: Mapping[Any, int] = {}
         self.timing = network.timing
         self._assumptions: assumptions.AssumptionCheck | None = None
@@ -230,7 +239,11 @@ class Prepared:
         """Remarks on its runs, a sentence each."""
         other = "" if self.sized_for is None else self.sized_for.note(self.machine)
         assumed = () if self.timing.dram is None else self.address_map.assumptions
-        return (*self.machine.notes, *((other,) if other else ()), *assumed)
+        notes = self.machine.notes
+        if self.placement is not None:
+            # That of the network is for programs that are not placed.
+            notes = tuple(note for note in notes if note != self.placement.network.note)
+        return (*notes, *((other,) if other else ()), *assumed)
 
     @cached_property
     def address_map(self) -> AddressMap:
@@ -376,7 +389,11 @@ class Prepared:
         notes = self.notes
         if self.fit is not None and (unknown := self.fit.unknown({**self.sizes, **indices})):
             notes += (unknown,)
-        return replace(made, notes=notes, rerun=Rerun(self, indices))
+        loads = None
+        if self.placement is not None and self.network is not None:
+            scratch = done.execution.scratch
+            loads = NetworkLoads(self.placement, self.network, scratch, made.cycles)
+        return replace(made, notes=notes, rerun=Rerun(self, indices), carried=loads)
 
     def decisions(self, bindings: Mapping[Any, Any] | None = None) -> Decisions:
         """Run once and record the order of arrivals wherever values depend on it.
@@ -449,9 +466,13 @@ class Prepared:
         return self.template.image(self.words(indices))
 
     def _source(self, unit: int) -> str:
+        if unit >= len(self.wiring.units):
+            return ""  # a carrier
         return self.wiring.units[unit].source
 
     def _function(self, unit: int) -> Function | None:
+        if unit >= len(self.wiring.units):
+            return None
         operator = self.wiring.units[unit].operator
         return operator.function if isinstance(operator, Compute) else None
 
@@ -470,6 +491,11 @@ class Prepared:
         keep_tokens = flag(f"{where} keep_tokens", keep_tokens)
         if record != "paces":
             record = flag(f"{where} record", record)
+        if record and self.placement is not None:
+            raise ArgError(
+                f"{where} runs of placed programs cannot be recorded; leave out the recording, or "
+                "the placement"
+            )
         image = self._image(indices)
         try:
             return run_image(

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.arguments import moved
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.graph import Program, Wiring, check_program
 from stepsim.lowering import Network, build_image, default_depth
 from stepsim.machine import Machine, load_machine
 from stepsim.results import Result
 from stepsim.simulation.programs.changes import depth_of
+from stepsim.simulation.programs.on_chip import placement_of
 from stepsim.simulation.programs.prepared import FifoDepth, Prepared
 from stepsim.simulation.programs.provenance import provenance_of
 from stepsim.simulation.running.image_run import run_image
 from stepsim.simulation.running.limits import Limits
 from stepsim.simulation.running.progress import Progress, heartbeat
+
+if TYPE_CHECKING:
+    from stepsim import noc
+else:
+    noc = deferred("stepsim.noc")
 
 _OTHER_LEVEL: Final = "the hardware level is st.hardware.simulate(program, machine)"
 
@@ -41,6 +48,7 @@ def simulate(
     addresses: Mapping[str, Any] | None = None,
     regions: Mapping[str, int] | None = None,
     fix: str | PathLike[str] | None = None,
+    place: noc.Placement | str | PathLike[str] | None = None,
 ) -> Result:
     """Simulate a finished program on a machine.
 
@@ -71,6 +79,9 @@ def simulate(
     fix : a YAML file of changes to FIFOs, operators and machine, as ``Suggestion.save``,
         ``DeadlockFix.save`` and ``stepsim why --write-fix`` write it. One of another program is
         refused before anything runs.
+    place : a :class:`stepsim.noc.Placement` of the program on the network on chip of the machine,
+        or its YAML file: tokens between operators at different places then cross the network.
+        Without it they take no time. A placed program cannot be recorded.
 
     Returns
     -------
@@ -90,7 +101,7 @@ def simulate(
         The machine is unknown or invalid.
     """
     depth, named = depth_of(fifo_depth)
-    prepared = kept_prepared(program, machine, depth).changed(
+    prepared = kept_prepared(program, machine, depth, place=place).changed(
         addresses=addresses, fifo_depth=named, regions=regions, fix=fix
     )
     return prepared.result(bindings, limits=limits, progress=progress, seed=seed, record=record)
@@ -103,12 +114,13 @@ def prepare(
     fifo_depth: FifoDepth = None,
     addresses: Mapping[str, Any] | None = None,
     fix: str | PathLike[str] | None = None,
+    place: noc.Placement | str | PathLike[str] | None = None,
 ) -> Prepared:
     """Prepare a finished program for runs that differ only in their routing.
 
     Parameters
     ----------
-    program, machine, fifo_depth, addresses, fix : as in :func:`stepsim.simulate`.
+    program, machine, fifo_depth, addresses, fix, place : as in :func:`stepsim.simulate`.
 
     Raises
     ------
@@ -123,7 +135,9 @@ def prepare(
     check_program("prepare", program)
     target = machine if isinstance(machine, Machine) else load_machine(machine)
     depth, named = depth_of(fifo_depth)
-    return Prepared(program, target, depth).changed(addresses=addresses, fifo_depth=named, fix=fix)
+    placement = None if place is None else placement_of(program, target, place)
+    made = Prepared(program, target, depth, placement=placement)
+    return made.changed(addresses=addresses, fifo_depth=named, fix=fix)
 
 
 def as_prepared(
@@ -156,6 +170,7 @@ def kept_prepared(
     machine: Machine | str,
     fifo_depth: int | None,
     wiring: Wiring | None = None,
+    place: noc.Placement | str | PathLike[str] | None = None,
 ) -> Prepared:
     """The program prepared for a machine, kept with the program for its next run.
 
@@ -165,8 +180,11 @@ def kept_prepared(
     target = machine if isinstance(machine, Machine) else load_machine(machine)
     # Equal values may have types that are refused.
     depth, origin = default_depth(program, target, fifo_depth)
-    name = ("prepared", target, depth, origin)
-    return program.kept(name, lambda: Prepared(program, target, fifo_depth, wiring))
+    placement = None if place is None else placement_of(program, target, place)
+    name = ("prepared", target, depth, origin, placement)
+    return program.kept(
+        name, lambda: Prepared(program, target, fifo_depth, wiring, placement=placement)
+    )
 
 
 def simulate_network(

@@ -1,0 +1,153 @@
+"""Programs that are placed: their FIFOs as routes over the network on chip of the machine."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.arguments import shown
+from stepsim.deferred import deferred
+from stepsim.errors import ArgError
+from stepsim.graph import Program, Wiring
+from stepsim.kernels import loads_of, network_words
+from stepsim.lowering import SEND, Carriage, Network, Path, with_carriers
+from stepsim.machine import Machine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepsim import noc
+else:
+    noc = deferred("stepsim.noc")
+
+
+def placement_of(
+    program: Program, machine: Machine, place: noc.Placement | str | PathLike[str]
+) -> noc.Placement:
+    """The placement that a program is simulated with.
+
+    Raises
+    ------
+    ArgError
+        The machine has no network on chip or one without flits, the placement is for another
+        program or network, or its file cannot be read.
+    """
+    where = f"program '{program.name}', place"
+    network = machine.noc
+    if network is None:
+        raise ArgError(
+            f"{where}: machine '{machine.name}' has no network on chip; state its section noc"
+        )
+    if network.flits is None or network.flits.flit_bytes is None:
+        lacks = "flits" if network.flits is None else "flits.flit_bytes"
+        raise ArgError(
+            f"{where}: the network '{network.name}' of machine '{machine.name}' states no {lacks}, "
+            "which tokens of programs are cut into; state it"
+        )
+    if network.networks > 1:
+        raise ArgError(
+            f"{where}: the network '{network.name}' of machine '{machine.name}' has routing "
+            "'one-way', two networks of which a stream would need one; state routing 'shortest'"
+        )
+    if isinstance(place, str | PathLike):
+        return noc.Placement.from_yaml(place, program, network)
+    if not isinstance(place, noc.Placement):
+        raise ArgError(
+            f"{where}: expected a stepsim.noc.Placement or the path of its file, found "
+            f"{shown(place)}"
+        )
+    if place.network != network:
+        raise ArgError(
+            f"{where}: the placement is for the network '{place.network.name}', which is not that "
+            f"of machine '{machine.name}'; place the program on machine.noc"
+        )
+    if set(place.operators) != set(noc.placed_operators(program)):
+        raise ArgError(
+            f"{where}: the placement is for a program with other operators; place this one"
+        )
+    return place
+
+
+class NetworkLoads:
+    """What crossed the network on chip in a run.
+
+    Attributes
+    ----------
+    routes : FIFO and ports of every route, in the order of the numbers of routes.
+    """
+
+    def __init__(
+        self, placement: noc.Placement, network: Network, scratch: NDArray[np.int64], cycles: int
+    ) -> None:
+        topology = noc.Topology(placement.network)
+        self._topology, self._cycles = topology, cycles
+        self.routes = routes_of(network)
+        ports = topology.port_count
+        # Without a route there are no words of a network.
+        words = scratch if self.routes else np.zeros(network_words(ports, 0, 0, 0), np.int64)
+        self._loads = loads_of(words, ports, len(self.routes))
+
+    def links(self) -> pa.Table:
+        """A row for every link, in Arrow; see `Result.links`."""
+        loads = self._loads
+        packets, nbytes, flits = (
+            self._by_port(amount) for amount in (loads.packets, loads.nbytes, loads.flits)
+        )
+        share = flits / max(self._cycles, 1)
+        return noc.link_table(self._topology, packets, nbytes, flits, share, loads.waited)
+
+    def _by_port(self, amount: NDArray[np.int64]) -> NDArray[np.int64]:
+        found = np.zeros(self._topology.port_count, np.int64)
+        for (_, path), number in zip(self.routes, amount.tolist(), strict=True):
+            found[list(path)] += number
+        return found
+
+
+def routes_of(network: Network) -> tuple[tuple[str, Path], ...]:
+    """FIFO and ports of every route of a network with carriers."""
+    sending = (unit for unit in network.units if unit.op == SEND)
+    return tuple((str(unit.params["fifo"]), unit.params["path"]) for unit in sending)
+
+
+def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Network:
+    """The units of a program with carriers on its FIFOs between different places.
+
+    What a load sends crosses the network from the place of its memory port to that of the load
+    first; what a store or an address takes, from the operator to that of its port.
+    """
+    topology = noc.Topology(placement.network)
+    units, ports = placement.of_units(wiring)
+    legs: list[list[tuple[int, int]]] = [[] for _ in network.channels]
+    stops: list[list[int]] = [[] for _ in network.channels]
+    for u, spec in enumerate(network.units):
+        for c in spec.outputs:
+            stops[c] = [int(ports[u]), int(units[u]), *stops[c]]
+    for u, spec in enumerate(network.units):
+        for c in spec.inputs:
+            stops[c] += [int(units[u]), int(ports[u])]
+    for c, visited in enumerate(stops):
+        there = [place for place in visited if place >= 0]
+        legs[c] = [(a, b) for a, b in pairwise(there) if a != b]
+    pairs = sorted({leg for way in legs for leg in way})
+    paths = _paths(topology, pairs)
+    flits = placement.network.flits
+    assert flits is not None  # see placement_of
+    assert flits.flit_bytes is not None
+    carriage = Carriage(
+        topology.port_count, flits.flit_bytes, flits.router, flits.wire, flits.inject,
+        flits.quantum,
+    )  # fmt: skip
+    return with_carriers(network, carriage, [[paths[leg] for leg in way] for way in legs])
+
+
+def _paths(topology: noc.Topology, pairs: list[tuple[int, int]]) -> dict[tuple[int, int], Path]:
+    ends = np.array(pairs, np.int64).reshape(-1, 2)
+    routes = topology.routes(ends[:, 0], ends[:, 1], np.zeros(len(ends), np.int64))
+    return {
+        pair: tuple(routes.path[routes.begin[i] : routes.begin[i + 1]].tolist())
+        for i, pair in enumerate(pairs)
+    }
