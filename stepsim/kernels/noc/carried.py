@@ -100,11 +100,11 @@ class Loads(NamedTuple):
 def loads_of(words: NDArray[np.int64], ports: int, routes: int) -> Loads:
     """The loads that a run left in its scratch space, by the ports and routes of its network."""
     at = _HEADER + _EACH_PORT * ports
-    by_route = [
+    packets, nbytes, flits = (
         words[at + field * routes : at + (field + 1) * routes].copy()
         for field in (_COUNT, _BYTES, _SENT)
-    ]
-    return Loads(*by_route, words[at - ports : at].copy())
+    )
+    return Loads(packets, nbytes, flits, words[at - ports : at].copy())
 
 
 class Carried(NamedTuple):
