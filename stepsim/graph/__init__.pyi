@@ -33,7 +33,7 @@ from stepsim.graph.types import (
 # isort: split
 # for other rooms
 from stepsim.graph import fn as fn, nn as nn
-from stepsim.graph.accounting import Accounting as Accounting
+from stepsim.graph.accounting import Accounting as Accounting, slot_bytes as slot_bytes
 from stepsim.graph.accumulation import neg_infinity as neg_infinity, zero as zero
 from stepsim.graph.functions.define import function as function
 from stepsim.graph.functions.function import Rule as Rule

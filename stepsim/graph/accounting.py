@@ -60,3 +60,8 @@ class Accounting:
     def stream_bytes(self, stream: StreamHandle) -> Size:
         """Bytes of all elements of a stream of tiles of static size."""
         return product((stream.cardinality(), self.type_bytes(stream.type)))
+
+
+def slot_bytes(element: ElementType) -> Size:
+    """Bytes of a slot of a FIFO for one element, with the buffer that it refers to."""
+    return Accounting("executed", count_fifos=True).type_bytes(element)

@@ -10,7 +10,7 @@ import numpy as np
 
 from stepsim.arguments import flag, shown
 from stepsim.errors import ArgError
-from stepsim.graph import Accounting, Program, check_bindings, check_program
+from stepsim.graph import Program, check_bindings, check_program, slot_bytes as slot_size
 from stepsim.machine import Machine
 from stepsim.simulation import (
     FifoDepth,
@@ -174,5 +174,5 @@ def _runs(where: str, bindings: object) -> Sequence[Any]:
 
 def slot_bytes(element: Any) -> int:
     """Bytes of a slot for an element, where its type states them; else 0."""
-    size = Accounting("executed", count_fifos=True).type_bytes(element)
+    size = slot_size(element)
     return size if isinstance(size, int) else 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from stepsim.explain.changes.candidates import Change
-from stepsim.graph import Accounting
+from stepsim.graph import slot_bytes
 from stepsim.lowering import compute_bandwidths, depths_of
 from stepsim.simulation import Prepared
 
@@ -68,16 +68,10 @@ def _total(prepared: Prepared, change: Change) -> float | None:
     for fifo, depth in zip(prepared.wiring.fifos, depths_of(prepared.template.first), strict=True):
         if fifo.name in change.fifo_depths or change.fifo_depth is not None:
             size = slot_bytes(fifo.stream.type)
-            if size is None or depth is None:
+            if not isinstance(size, int) or depth is None:
                 return None
             held += size * depth
     return prepared.machine.cost(onchip_bytes=held, flops_per_cycle=flops)
-
-
-def slot_bytes(element: Any) -> int | None:
-    """Bytes of a slot for an element; None if the size depends on the data."""
-    size = Accounting("executed", count_fifos=True).type_bytes(element)
-    return size if isinstance(size, int) else None
 
 
 def nearly_equal(gain: float, other: float) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from stepsim.machine import Machine
 from stepsim.plugins import identity_of
 from stepsim.results import COUNTED, ENDED, EVERY_MEASURE, Result, utilization
 from stepsim.simulation.cases.columns import counting_of, describe
+from stepsim.simulation.cases.fifo_memory import FifoMemory
 from stepsim.simulation.outcome.totals import Totals, added
 from stepsim.simulation.programs.changes import with_named_depths
 from stepsim.simulation.programs.fix_file import Fix
@@ -129,6 +130,7 @@ class Case:
         self.machine = machine
         self.counting = counting
         self._compute_bw: Mapping[str, int] = {}
+        self._fifos: list[FifoMemory] = []
         self._first = data
         self._fitting = data
         with self.source.user_code(), without_collection():
@@ -367,6 +369,8 @@ class Case:
         found["milliseconds"] = milliseconds
         if not COUNTED.isdisjoint(wanted):
             found |= self._counted_columns(done, data, wanted)
+        if "fifo_bytes" in wanted:
+            found["fifo_bytes"] = self._fifo_bytes(data)
         if done.energy is not None:
             seconds = None if milliseconds is None else milliseconds / 1e3
             found |= done.energy.columns(seconds)
@@ -413,6 +417,21 @@ class Case:
             "compute_utilization": utilization(done.status, work, room),
             "bandwidth_utilization": utilization(done.status, moved, self._peak_bytes(done)),
         }
+
+    def _fifo_bytes(self, data: Data) -> int | None:
+        """Bytes of all FIFOs; of programs that run one after another, those of the largest."""
+        self._must_fit(data)
+        laid_out = (*self.earlier, self.prepared)
+        if [one.prepared for one in self._fifos] != [*laid_out]:
+            self._fifos = [FifoMemory(prepared) for prepared in laid_out]
+        every = (*self.built.earlier, self.built)
+        with self.source.user_code():
+            found = [
+                fifos.of(partial(built.symbols, data))
+                for fifos, built in zip(self._fifos, every, strict=True)
+            ]
+        known = [size for size in found if size is not None]
+        return max(known) if len(known) == len(found) else None
 
     def _peak_bytes(self, done: Totals | Result) -> float | None:
         """Peak off-chip bytes, for utilization; the published figures do not round up.

@@ -127,6 +127,8 @@ _UNKNOWN = {
     "tokens_per_second": "runs have them if the machine states clock_ghz as well as energies, and "
     "the workload has traces or states its tokens with Built.tokens",
     "onchip_bytes": _UNKNOWN_SIZES,
+    "fifo_bytes": "they depend on sizes that only a run decides, or a FIFO is unbounded; state "
+    "sizes with Built.symbols, and a depth for every FIFO",
     "offchip_bytes": _UNKNOWN_SIZES,
     "flops": _UNKNOWN_SIZES,
     "compute_utilization": _UNKNOWN_SIZES,

@@ -88,12 +88,12 @@ def parse_weights(text: str) -> dict[str, float]:
     return found
 
 
-PRICES: Final[Mapping[str, str]] = {
-    "hbm_channel": "machine.hbm.channels",
-    "hbm_bytes_per_cycle": "peak_bandwidth",
-    "onchip_bytes_per_cycle": "machine.onchip.bytes_per_cycle",
-    "onchip_byte": "onchip_bytes",
-    "flops_per_cycle": "allocated_flops_per_cycle",
+PRICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "hbm_channel": ("machine.hbm.channels",),
+    "hbm_bytes_per_cycle": ("peak_bandwidth",),
+    "onchip_bytes_per_cycle": ("machine.onchip.bytes_per_cycle",),
+    "onchip_byte": ("onchip_bytes", "fifo_bytes"),
+    "flops_per_cycle": ("allocated_flops_per_cycle",),
 }
 """Columns that the prices of a machine's section ``costs`` weigh."""
 
@@ -108,8 +108,9 @@ def priced_weights(values: Mapping[str, Any]) -> dict[str, float]:
     """
     found = {
         column: float(price)
-        for name, column in PRICES.items()
+        for name, columns in PRICES.items()
         if (price := values.get(f"machine.costs.{name}")) is not None
+        for column in columns
     }
     if not found:
         raise ArgError(
@@ -132,7 +133,13 @@ def weighted_cost(weights: Mapping[str, float] | None, values: Mapping[str, Any]
         full = find_name(name, values, "cost")
         value = values[full]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ArgError(f"cost: {full} is {value!r}, expected a number; leave it out")
+            advice = "leave it out"
+            if not weights:
+                advice = (
+                    "the machine has a price for it; give weights of other columns in place of its "
+                    "prices, such as onchip_bytes=1e-6"
+                )
+            raise ArgError(f"cost: {full} is {value!r}, expected a number; {advice}")
         total += weight * value
     return total
 

@@ -149,3 +149,18 @@ def test_with_a_cost_of_channels_more_of_them_do_not_win_for_free(done: Path) ->
         design_costs(done, "cost", "cycles")
     with pytest.raises(ArgError, match="unknown name 'chanels'"):
         design_costs(done, "cost", "cycles", weights={"chanels": 1})
+
+
+def test_the_price_of_a_byte_on_chip_is_for_fifos_too(tmp_path: Path) -> None:
+    prices = {"machine.costs.onchip_byte": 2.0}
+    grid = {"tile": [2, "dynamic"], "machine.fifo.depth": [3, 6]}
+    run_sweep(tiny(grid=grid, parameters={"tile_inter": 32} | prices), tmp_path)
+    rows = open_table(tmp_path).to_table().to_pylist()
+    found = design_costs(tmp_path, "cycles", "cost")
+    for cost in found:
+        own = [r for r in rows if r["point"] == cost.point]
+        assert all(row["fifo_bytes"] > 0 for row in own)
+        expected = [2.0 * (row["onchip_bytes"] + row["fifo_bytes"]) for row in own]
+        assert cost.y == pytest.approx(np.mean(expected))
+    without = design_costs(tmp_path, "cycles", "cost", weights={"onchip_bytes": 2.0})
+    assert all(b.y < a.y for a, b in zip(found, without, strict=True))
