@@ -53,6 +53,14 @@ CASES: dict[str, tuple[Callable[..., Any], str]] = {
         lambda x: st.design.Plan.load(3),  # type: ignore[arg-type]
         "path must be a string or a path, found 3",
     ),
+    "lanes of a design": (
+        lambda x: st.design.designed(
+            some.untiled(),
+            st.design.Choices(budget=1 << 24, order="reductions_innermost"),
+            lanes=type,  # type: ignore[arg-type]
+        ),
+        "expected a whole number from 1, found",
+    ),
     "plans of a request": (
         lambda x: st.design.request(x, x, 1),
         "prefill must be a Plan, found None",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
+from stepsim.arguments import is_whole, shown
 from stepsim.design.operators.graph import Op, OperatorGraph
 from stepsim.design.passes.loops.unrolling import Unrollable, heap_skip
 from stepsim.errors import CompileError
@@ -28,14 +29,19 @@ def with_lanes(graph: OperatorGraph, lanes: Mapping[str, int]) -> OperatorGraph:
 
     Raises
     ------
-    CompileError : an operator has no tiles, or a number of lanes below 1.
+    CompileError : an operator has no tiles, or its lanes are not a whole number from 1.
     """
     ops = []
     for op in graph.ops:
-        most = lanes.get(op.name, 0)
-        if op.tiling is None or most < 1:
-            raise CompileError(f"with_lanes: {op.title()} has no tiles or no number of lanes")
-        fit = min(most, prod(op.tiling.tile.values()))
+        most = lanes.get(op.name)
+        if op.tiling is None:
+            raise CompileError(f"with_lanes: {op.title()} has no tiles; tile the graph first")
+        if most is None or not is_whole(most) or most < 1:
+            raise CompileError(
+                f"with_lanes: lanes of {op.title()}: expected a whole number from 1, found "
+                f"{shown(most)}"
+            )
+        fit = min(int(most), prod(op.tiling.tile.values()))
         ops.append(replace(op, tiling=replace(op.tiling, unroll=1 << (fit.bit_length() - 1))))
     return graph.replaced(ops=tuple(ops))
 
