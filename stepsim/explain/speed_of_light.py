@@ -46,6 +46,7 @@ class Resource:
     used, peak : amount in this run, and the capacity of the resource over the run, in ``unit``.
     share : used / peak.
     bound : cycles that this resource alone needs; no run of the same work is shorter.
+    source : line of the user's code that made the target, as ``file:line``; None without one.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Resource:
     unit: str
     share: float
     bound: int
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class SpeedOfLight:
     def table(self) -> pa.Table:
         """One row per resource, as an Arrow table."""
         rows = [dict(zip(_COLUMNS, astuple(one), strict=True)) for one in self.resources]
-        return pa.Table.from_pylist(rows, schema=schema("speed_of_light", _COLUMNS, _COLUMNS))
+        return pa.Table.from_pylist(rows, schema=schema("speed_of_light", _COLUMNS, _COLUMNS[:-1]))
 
     def to_dict(self) -> dict[str, Any]:
         """All fields but the arrays, as plain values for JSON."""
@@ -107,6 +109,7 @@ _COLUMNS: Final = (
     "resource_unit",
     "resource_share",
     "bound_cycles",
+    "source",
 )
 
 
@@ -186,7 +189,10 @@ def _accesses(prepared: Prepared, units: Mapping[str, Any], cycles: int) -> list
         else:
             kind, used, peak, name = "hbm_latency", accesses, cycles / each, "accesses"
         if kind not in found or alone > found[kind].bound:
-            found[kind] = Resource(kind, units["name"][unit], used, peak, name, used / peak, alone)
+            found[kind] = Resource(
+                kind, units["name"][unit], used, peak, name, used / peak, alone,
+                units["source"][unit],
+            )  # fmt: skip
     return list(found.values())
 
 
@@ -227,7 +233,8 @@ def _operators(
 ) -> list[Resource]:
     """The busiest operator of those that compute, of those that load and store, and of those that
     only pass tokens on."""
-    names, flops, rest = units["name"], units["flops"], work["neither"]
+    names, sources, flops = units["name"], units["source"], units["flops"]
+    rest = work["neither"]
     found = []
     computing = np.where(flops > 0, work["compute"], 0)
     if computing.any():
@@ -236,8 +243,11 @@ def _operators(
         peak = bandwidth * cycles
         used = int(flops[unit])
         found.append(
-            Resource("compute", names[unit], used, peak, "FLOPs", used / peak, int(computing[unit]))
-        )
+            Resource(
+                "compute", names[unit], used, peak, "FLOPs", used / peak, int(computing[unit]),
+                sources[unit],
+            )
+        )  # fmt: skip
     moving = np.where(work["onchip"] > rest, work["onchip"], 0)
     passing = np.where((moving == 0) & (flops == 0), units["busy"], 0)
     for kind, busy in (("onchip_bandwidth", moving), ("token_rate", passing)):
@@ -245,7 +255,9 @@ def _operators(
             unit = int(np.argmax(busy))
             spent = int(busy[unit])
             found.append(
-                Resource(kind, names[unit], spent, cycles, "cycles", spent / cycles, spent)
+                Resource(
+                    kind, names[unit], spent, cycles, "cycles", spent / cycles, spent, sources[unit]
+                )
             )
     return found
 

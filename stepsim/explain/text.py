@@ -10,7 +10,7 @@ from stepsim.arguments import counted
 from stepsim.explain.changes.suggestions import Suggestion
 from stepsim.explain.changes.text import WIDTH, change_lines, cut, percent
 from stepsim.explain.speed_of_light import Resource, SpeedOfLight
-from stepsim.results import Cause, OperatorStalls, StallTree
+from stepsim.results import Cause, OperatorStalls, StallTree, line_of
 
 if TYPE_CHECKING:
     from stepsim.explain.explanation import Why
@@ -67,12 +67,14 @@ def _light(light: SpeedOfLight) -> Iterator[str]:
     for one in light.resources:
         kind, target = _NAMES[one.kind], cut(one.target)
         name = f"{kind} {target}".rstrip()
-        fits = len(name) <= _RESOURCE
+        fits, line = len(name) <= _RESOURCE, line_of(one.source)
         suffix = "" if one.unit in ("bytes", "FLOPs") else f" {one.unit}"
         used, peak = f"{_amount(one.used, one)}{suffix}", _amount(one.peak, one)
         yield _row(name if fits else kind, used, peak, percent(one.share), f"{one.bound:,}")
-        if not fits:
-            yield cut(f"  {target}")
+        more = [text for text in ("" if fits else target, line) if text]
+        if len(", ".join(more)) <= WIDTH - 2:
+            more = [", ".join(more)] if more else []
+        yield from (cut(f"  {text}") for text in more)
     assert light.largest is not None  # there are resources
     yield f"the run takes {light.cycles / light.largest.bound:.2f} times the largest of them"
 
@@ -112,7 +114,8 @@ def _stalls(tree: StallTree) -> Iterator[str]:
             yield stage
         for one in chosen:
             lanes = "" if one.lanes == 1 else f", {one.active} of {one.lanes} fire"
-            yield cut(f"  {one.operator} ({one.kind}){lanes}")
+            line = f", {line_of(one.source)}" if one.source else ""
+            yield cut(f"  {one.operator} ({one.kind}{line}){lanes}")
             yield from _causes(one, tree.cycles)
 
 

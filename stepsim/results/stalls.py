@@ -69,6 +69,7 @@ class OperatorStalls:
     lanes, active : units, and those of them that fired.
     work, stalled : cycles of work, and of waits between the first and the last firing.
     causes : longest first, by the longest of all lanes.
+    source : line of the user's code that made the operator, as ``file:line``; None without one.
     """
 
     stage: str
@@ -79,6 +80,7 @@ class OperatorStalls:
     work: Spread
     stalled: Spread
     causes: tuple[Cause, ...]
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,12 +113,12 @@ class StallTree:
                 "active_lanes": one.active, "cause": cause.cause, "stall_peer": cause.peer,
                 "total_cycles": cause.cycles.total, "least_cycles": cause.cycles.least,
                 "median_cycles": cause.cycles.median, "most_cycles": cause.cycles.most,
-                "slowest_unit": cause.cycles.slowest,
+                "slowest_unit": cause.cycles.slowest, "source": one.source,
             }
             for one in self.operators
             for cause in one.causes
         ]  # fmt: skip
-        return pa.Table.from_pylist(rows, schema=schema("stalls", _COLUMNS, _COLUMNS))
+        return pa.Table.from_pylist(rows, schema=schema("stalls", _COLUMNS, _COLUMNS[:-1]))
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, as plain values for JSON."""
@@ -125,7 +127,7 @@ class StallTree:
 
 _COLUMNS: Final = (
     "stall_stage", "stall_group", "stall_lanes", "active_lanes", "cause", "stall_peer",
-    "total_cycles", "least_cycles", "median_cycles", "most_cycles", "slowest_unit",
+    "total_cycles", "least_cycles", "median_cycles", "most_cycles", "slowest_unit", "source",
 )  # fmt: skip
 
 _OWN: Final = {
@@ -152,6 +154,8 @@ def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
         operator's causes add up to those of the run, times the lanes.
     """
     names, kinds = units["name"].to_pylist(), units["operator"].to_pylist()
+    # Tables of sweeps have none.
+    sources = units["source"].to_pylist() if "source" in units.column_names else [None] * len(names)
     columns = {name: units[name].to_numpy() for name in (*_OWN, "wait_input", "wait_output")}
     firings = units["firings"].to_numpy()
     groups = operators_of(names, kinds)
@@ -175,6 +179,7 @@ def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
                 work=_spread(columns["busy"], active, names),
                 stalled=_spread(stalled, active, names),
                 causes=_causes(active, columns, waits, names),
+                source=sources[members[0]],
             )
         )
     cycles = int(np.max(sum(columns.values()), initial=0)) if names else 0

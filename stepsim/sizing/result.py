@@ -34,6 +34,7 @@ _FIFOS = (
     "name",
     "producer",
     "consumer",
+    "source",
     "depth",
     "token_bytes",
     "fifo_bytes",
@@ -106,7 +107,7 @@ class FifoSizes:
 
     @cached_property
     def table(self) -> pa.Table:
-        """One row for each sized FIFO: depth, size of its tokens, bytes."""
+        """One row for each sized FIFO: depth, size of its tokens, bytes, line of its producer."""
         wiring, sized = self._prepared.wiring, self.runs.sized
         channels = self.runs.images[0].channels
         sizes = self.runs.token_bytes[sized]
@@ -116,12 +117,15 @@ class FifoSizes:
             "name": self._names,
             "producer": [units[u] for u in channels["producer"][sized].tolist()],
             "consumer": [units[u] for u in channels["consumer"][sized].tolist()],
+            "source": [
+                wiring.units[u].source or None for u in channels["producer"][sized].tolist()
+            ],
             "depth": self._found.depths,
             "token_bytes": sizes,
             "fifo_bytes": sizes * self._found.depths,
             "unbounded_peak": self.runs.peaks,
         }
-        form = schema("fifo_sizes", _FIFOS, _FIFOS, self._provenance())
+        form = schema("fifo_sizes", _FIFOS, {*_FIFOS} - {"source"}, self._provenance())
         arrays = [pa.array(columns[one.name], one.type) for one in form]
         return pa.Table.from_arrays(arrays, schema=form)
 

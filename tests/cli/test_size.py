@@ -91,6 +91,7 @@ def test_a_workload_without_a_depth_of_its_own(cli: Cli, tmp_path: Path) -> None
     )
     run = cli("run", f"{source}:own", "--fifo-depth", "auto", "--json").json()
     assert set(run["fifo_depths"].values()) == {1}
+    assert "  own.py:6 " in cli("size", f"{source}:own").out
     refused = cli("run", f"{source}:own", "--fifo-depth", 3)
     assert "--set fifo.depth=N" in refused.err
 

@@ -47,6 +47,8 @@ def test_the_verdict_is_told_first_in_80_columns(cli, rows: str) -> None:
     assert lines[1].startswith("bound by HBM latency: the 100 accesses of rows#0")
     assert max(map(len, lines)) <= 80
     assert "speed of light" in outcome.out
+    assert "\n  programs.py:8\n" in outcome.out
+    assert "rows (OffChipLoad, programs.py:8)" in outcome.out
     assert "half the HBM latency" in outcome.out
     assert "waits for its off-chip accesses" in outcome.out
     assert "critical path" not in outcome.out
@@ -57,6 +59,8 @@ def test_options_are_those_of_the_workload(cli, rows: str) -> None:
     assert found["cycles"] == 10 * (20 + 14 + 3) + 3
     assert found["verdict"]["kind"] == "hbm_latency"
     assert found["verdict"]["target"] == "rows#0"
+    (latency,) = (r for r in found["speed_of_light"]["resources"] if r["kind"] == "hbm_latency")
+    assert latency["source"].endswith("programs.py:8")
     first = found["suggestions"][0]
     assert first["variant"]["machine"]["hbm"]["latency"] == 10
     again = cli("run", rows, "--tiles", 10, "--set", "hbm.latency=10", "--set", "hbm.startup=7",

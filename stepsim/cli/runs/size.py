@@ -130,10 +130,11 @@ def _show(sizes: FifoSizes, uniform: pa.Table, curve: pa.Table | None) -> None:
     show(str(sizes), "")
     deepest = sorted(sizes.table.to_pylist(), key=lambda row: -row["fifo_bytes"])[:_DEEPEST]
     show_table(
-        ["largest FIFOs", "depth", "bytes of a token", "bytes"],
+        ["largest FIFOs", "line", "depth", "bytes of a token", "bytes"],
         [
             [
                 stepsim.results.flow_of(r["name"], r["consumer"]),
+                stepsim.results.line_of(r["source"]) or "-",
                 r["depth"],
                 r["token_bytes"],
                 f"{r['fifo_bytes']:,}",
