@@ -128,3 +128,16 @@ def test_info_knows_the_experts_of_a_synthetic_trace(cli: Cli, tmp_path: Path) -
     assert cli("trace", "synth", "--experts", "128", "--k", "2", "--out", file).code == 0
     shown = cli("trace", "info", file, "--json")
     assert json.loads(shown.out)["tables"][0]["experts"] == 128
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [("--steps", 2**63 - 1), ("--layers", 2**62), ("--steps", 1 << 16, "--tokens", 1 << 13)],
+)
+def test_a_trace_that_would_take_days_is_refused(
+    cli: Cli, tmp_path: Path, sizes: tuple[object, ...]
+) -> None:
+    outcome = cli("trace", "synth", "--out", tmp_path / "x", "--experts", 4, "--k", 2, *sizes)
+    assert outcome.code == 2
+    assert "a trace has at most 262,144 pairs of a layer and a step" in outcome.err
+    assert not (tmp_path / "x").exists()

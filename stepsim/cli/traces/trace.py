@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 import stepsim.trace_io
+from stepsim.arguments import shown
 from stepsim.cli.console import note
 from stepsim.cli.options import OptionalModel, find_model
 from stepsim.cli.traces.importing import import_
@@ -15,6 +16,9 @@ from stepsim.cli.traces.look import info, plot
 from stepsim.cli.traces.requests import replay, select
 from stepsim.cli.traces.show import show_tables, table_record
 from stepsim.errors import ArgError
+
+_MOST_PAIRS: Final = 1 << 18
+"""Most pairs of a layer and a step, which takes half a minute."""
 
 app = typer.Typer(help="Inspect, convert and generate traces of expert routing and of requests.")
 
@@ -55,6 +59,14 @@ def synth(
     for name, count in (("layers", layers), ("steps", steps)):
         if count < 1:
             raise ArgError(f"--{name} {count}: expected at least 1")
+    pairs = layers * steps
+    # A table alone that is too large is refused where it is made.
+    if pairs > _MOST_PAIRS or (pairs > 1 and pairs * tokens * k > stepsim.trace_io.MOST_ENTRIES):
+        raise ArgError(
+            f"--layers {shown(layers)} --steps {shown(steps)}: a trace has at most {_MOST_PAIRS:,} "
+            f"pairs of a layer and a step, and {stepsim.trace_io.MOST_ENTRIES:,} choices in all; "
+            "write several traces"
+        )
     tables = [
         stepsim.trace_io.synthetic_routing(
             tokens, experts, k, seed=seed, skew=skew, layer=layer, step=step, model=model
