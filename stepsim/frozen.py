@@ -8,7 +8,7 @@ from operator import attrgetter
 from reprlib import recursive_repr
 from typing import Any, TypeVar, dataclass_transform
 
-__all__ = ["frozen"]
+__all__ = ["frozen", "record_repr"]
 
 _C = TypeVar("_C", bound=type)
 
@@ -31,7 +31,7 @@ def frozen(declared: _C) -> _C:
     def digest(self: Any) -> int:
         return hash(key(self))
 
-    methods = {"__eq__": equal, "__hash__": digest, "__repr__": _repr}
+    methods = {"__eq__": equal, "__hash__": digest, "__repr__": record_repr}
     for name, method in (methods | {"__setattr__": _set_once, "__delattr__": _keep}).items():
         if declared.__dict__.get(name) is None:  # a class with its own __eq__ has None as __hash__
             setattr(made, name, method)
@@ -45,7 +45,8 @@ def _key(names: tuple[str, ...]) -> Callable[[Any], Any]:
 
 
 @recursive_repr()
-def _repr(self: Any) -> str:
+def record_repr(self: Any) -> str:
+    """What the ``__repr__`` of a dataclass returns, ready-made for classes with ``repr=False``."""
     shown = (f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
     return f"{type(self).__qualname__}({', '.join(shown)})"
 

@@ -25,6 +25,7 @@ from stepsim.errors import (
     RankError,
     StepError,
 )
+from stepsim.frozen import record_repr
 from stepsim.graph.handle import (
     Counts,
     Padding,
@@ -48,7 +49,7 @@ Bindings = Mapping[Any, Any]
 """Routing -> checked index array ``[rows, k]``, for every routing that the program reads."""
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Operator:
     """A node: inputs, attributes, outputs. Registered operators do not change.
 
@@ -69,6 +70,9 @@ class Operator:
     source: str = field(default="", init=False)
     part: str = field(default="", init=False)
     program: Program = field(init=False, repr=False)
+
+    # Dataclasses would compile one for each operator, which takes a while.
+    __repr__ = record_repr
 
     def title(self, output: int | None = None) -> str:
         """The name under which an operator is shown, everywhere; unique in its program.

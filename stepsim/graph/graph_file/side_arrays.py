@@ -18,7 +18,7 @@ from stepsim.graph.types import TensorSpec
 _MOST_BYTES = 2**30
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Missing(Operator):
     """A source without its array: the program can be measured but not run."""
 
@@ -39,7 +39,7 @@ class Missing(Operator):
         )
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MissingSelectors(Missing):
     """Selectors of which only shape and width are known."""
 
@@ -47,7 +47,7 @@ class MissingSelectors(Missing):
     unit_kind: ClassVar[str] = "SelectGen"
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MissingValues(Missing):
     """Integers of which only the shape is known."""
 

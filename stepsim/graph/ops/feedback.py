@@ -15,7 +15,7 @@ from stepsim.graph.stream import Stream
 from stepsim.graph.types import ElementType
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class FeedbackSource(Operator):
     """Placeholder for a stream that is connected later; wiring removes it."""
 

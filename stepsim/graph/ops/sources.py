@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SelectorSource(Operator):
     """Selectors from a constant 0/1 array."""
 
@@ -41,7 +41,7 @@ class SelectorSource(Operator):
         }
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MetadataSource(Operator):
     """Integers from a constant array."""
 
@@ -67,21 +67,21 @@ class _Sink(Operator):
         return {}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Consume(_Sink):
     """Discards a stream."""
 
     name: ClassVar[str] = "consume"
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Print(_Sink):
     """Records a stream in functional runs and discards it."""
 
     name: ClassVar[str] = "print"
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Broadcast(Operator):
     """Copies a stream in lockstep."""
 

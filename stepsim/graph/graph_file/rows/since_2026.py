@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class EndedCounter(Counter):
     """A counter with an outer dim of 1, as in the format: its last token carries a stop."""
 

@@ -87,7 +87,7 @@ class StreamFunction:
         return f"{self.name}({inside})"
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class FlatMap(Operator):
     """Concatenates the streams that a function returns for each element."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Counter(Operator):
     """The integers below a constant, once, or once for every element of a reference."""
 

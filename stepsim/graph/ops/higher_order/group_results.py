@@ -39,7 +39,7 @@ _STATS: Final = {"mean": (_sums(1), _finish(1)), "var": (_sums(3), _finish(4))}
 """The work of a statistic for every element, and for the last one of a group."""
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class RowStat(Reduction):
     """Mean or variance of the rows of all tiles of a group."""
 
@@ -143,7 +143,7 @@ def row_stat(
     return site.add(op, [Output(shape, out, None, found.padding)])[0]
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class AccumBuffer(Reduction):
     """Accumulates elementwise into the places of an on-chip buffer."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Reduction(Compute):
     """Keeps one or several state tiles over the ``rank`` inner dims."""
 
@@ -65,7 +65,7 @@ class Reduction(Compute):
         }
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Accum(Reduction):
     """Reduces the ``rank`` inner dims with a function."""
 
@@ -79,7 +79,7 @@ class Accum(Reduction):
         return total
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MapAccum(Reduction):
     """Applies a function to two streams and accumulates the results."""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Scan(Accum):
     """Like accum, but emits the state after every element."""
 
@@ -40,7 +40,7 @@ class Scan(Accum):
     unit_kind: ClassVar[str] = "Scan"
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class GeneralScan(Scan):
     """A scan that emits the state before an element, both states, or a function of the state.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SelectorMap(Operator):
     """Applies a function that produces or consumes selectors."""
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearLoad(TileMover):
     """Reads a tensor as tiles along an affine walk, once or once per reference element.
 

@@ -51,7 +51,7 @@ class TileMover(OffChipOperator):
         return accounting.buffering * accounting.load_bytes(self.tile)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearStore(OffChipOperator):
     """Writes the tiles of a stream in order."""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Bufferize(Operator):
     """Collects the ``rank`` inner dims into an on-chip buffer."""
 
@@ -42,7 +42,7 @@ class Bufferize(Operator):
         return tile + self.buffers * accounting.type_bytes(self.outputs[0].type)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Streamify(Operator):
     """Reads buffers, a constant number of times or once per reference element."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class _RandomAccess(TileMover):
     """Moves one tile per address."""
 
@@ -47,7 +47,7 @@ class _RandomAccess(TileMover):
         }
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class RandomLoad(_RandomAccess):
     """Reads one tile per address."""
 
@@ -55,7 +55,7 @@ class RandomLoad(_RandomAccess):
     unit_kind: ClassVar[str] = "RandomOffChipLoad"
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class RandomStore(_RandomAccess):
     """Writes one tile per address and acknowledges it."""
 

@@ -32,7 +32,7 @@ class _Lanes(Operator):
         return accounting.type_bytes(self.inputs[0].type) * streams
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class StaticReassemble(_Lanes):
     """Takes one chunk from each input in turn."""
 
@@ -45,7 +45,7 @@ class StaticReassemble(_Lanes):
         return {"rank": self.rank, "switch": list(self.switch_cycles)}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Deinterleave(_Lanes):
     """Distributes the elements of every vector over lanes, in groups of one per lane."""
 
@@ -56,7 +56,7 @@ class Deinterleave(_Lanes):
         return {}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Interleave(_Lanes):
     """Collects the elements of lanes, one from each lane in turn."""
 

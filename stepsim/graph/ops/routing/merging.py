@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Reassemble(Router):
     """Collects the chunks selected by each selector, in order of arrival."""
 
@@ -44,7 +44,7 @@ class Reassemble(Router):
         return total
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class EagerMerge(Operator):
     """Merges streams in order of arrival; the second output identifies the source of each chunk."""
 

@@ -27,7 +27,7 @@ Switch = int | Sequence[int]
 """Cycles of a change of stream: one number for all ports or one for each."""
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Router(Operator):
     """Switches chunks between streams; includes their FIFOs if FIFOs are counted."""
 
@@ -43,7 +43,7 @@ class Router(Operator):
         return accounting.type_bytes(self.inputs[0].type) * (len(self.outputs) + 1)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Partition(Router):
     """Sends every chunk of the data to the outputs selected by its selector."""
 
@@ -55,7 +55,7 @@ class Partition(Router):
         return super().unit_params(bindings) | {"wb": self.write_back}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Parallelize(Router):
     """Distributes the outermost subtensors round-robin."""
 

@@ -192,7 +192,7 @@ def check_bindings(program: Program, bindings: Mapping[Any, Any] | None) -> dict
     return {table: indices for table, indices in found.items() if indices is not None}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class RoutingSource(Operator):
     """Selectors of a routing table."""
 

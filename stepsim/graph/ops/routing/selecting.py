@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class FilterRows(Operator):
     """The rows of tiles selected by a mask."""
 
@@ -33,7 +33,7 @@ class FilterRows(Operator):
         return {}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Shuffle(Operator):
     """The items of every group, bucket by bucket."""
 

@@ -27,7 +27,7 @@ class ShapeOperator(Operator):
         return 2 * accounting.type_bytes(self.inputs[0].type) if accounting.count_fifos else 0
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Reshape(ShapeOperator):
     """Splits dim ``dim`` into chunks; may add an outermost dim to a rank-0 stream."""
 
@@ -55,7 +55,7 @@ class Reshape(ShapeOperator):
         return params
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MaskedReshape(Reshape):
     """A reshape with a second output that marks the elements without padding."""
 

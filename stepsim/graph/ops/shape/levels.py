@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Flatten(ShapeOperator):
     """Dims ``hi..lo`` become one."""
 
@@ -32,7 +32,7 @@ class Flatten(ShapeOperator):
         return {"lo": self.lo, "hi": self.hi}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Promote(ShapeOperator):
     """A new outermost dim: 1, or 0 for an empty stream."""
 
@@ -47,7 +47,7 @@ class Promote(ShapeOperator):
         return {"p": self.inputs[0].rank} if self.unit_kind == "Promote" else {}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Unsqueeze(ShapeOperator):
     """A literal 1 becomes dim ``dim``."""
 
@@ -63,7 +63,7 @@ class Unsqueeze(ShapeOperator):
         return {"p": self.dim} if self.unit_kind == "Promote" else {}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Zip(ShapeOperator):
     """Two streams of one shape become a stream of pairs."""
 

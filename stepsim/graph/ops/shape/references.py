@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class RepeatRef(Operator):
     """Repeats every element for each tensor of some rank in a reference."""
 
@@ -35,7 +35,7 @@ class RepeatRef(Operator):
         return accounting.type_bytes(self.outputs[0].type) * (2 if accounting.count_fifos else 1)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class TakeLast(Operator):
     """Keeps the last element of every innermost vector."""
 

@@ -31,7 +31,7 @@ class _Copies(Operator):
         return accounting.type_bytes(self.outputs[0].type) * (2 if accounting.count_fifos else 1)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Repeat(_Copies):
     """Repeats every element ``count`` times, as one or several new innermost dims."""
 
@@ -48,7 +48,7 @@ class Repeat(_Copies):
         return self.count if isinstance(self.count, tuple) else (self.count,)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class ExpandRef(_Copies):
     """Expands unit dims to those of a reference stream."""
 
