@@ -37,6 +37,7 @@ from stepsim.workloads.plans import PLAN as PLAN, plan_file as plan_file
 from stepsim.workloads.resolving import (
     CONFIGS as CONFIGS,
     Resolved as Resolved,
+    depth_advice as depth_advice,
     parameter_problems as parameter_problems,
     resolve as resolve,
 )

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import stepsim.machine
-from stepsim.arguments import shown
+from stepsim.arguments import is_depth_plan, shown
 from stepsim.errors import WorkloadError, did_you_mean
 from stepsim.frozen import frozen
-from stepsim.workloads.parameters import Data, Field, ParameterError, fields_of, new_name
+from stepsim.workloads.parameters import (
+    Data,
+    Field,
+    ParameterError,
+    depth_parameter,
+    fields_of,
+    new_name,
+)
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -37,6 +44,12 @@ class Resolved(Generic[W]):
     config: str | None = None
 
 
+_OWN_DEPTH: Final = (
+    '; it is an ordinary parameter here. Declare it with Param(machine="fifo.depth") as the depth '
+    "of FIFOs, which takes auto and files of depths, or give it another name"
+)
+
+
 def parameter_problems(workload: type[Workload], given: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Problems of single parameters: unknown names, and values out of range.
 
@@ -51,8 +64,20 @@ def parameter_problems(workload: type[Workload], given: Mapping[str, Any]) -> li
             try:
                 known[name].checked(value)
             except ParameterError as error:
-                problems += error.problems
+                advice = depth_advice(known, name, value)
+                problems += [(key, text + advice) for key, text in error.problems]
     return problems
+
+
+def depth_advice(known: Mapping[str, Field], name: str, value: object) -> str:
+    """What to add to the refusal of ``auto`` or of a file for a depth; empty for anything else.
+
+    Parameters
+    ----------
+    known : the parameters of the workload.
+    """
+    own = name == "fifo_depth" and not depth_parameter(known)
+    return _OWN_DEPTH if own and is_depth_plan(value) else ""
 
 
 def resolve(

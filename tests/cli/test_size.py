@@ -96,6 +96,21 @@ def test_a_workload_without_a_depth_of_its_own(cli: Cli, tmp_path: Path) -> None
     assert "--set fifo.depth=N" in refused.err
 
 
+def test_a_depth_that_is_an_ordinary_parameter_takes_no_plan(cli: Cli, tmp_path: Path) -> None:
+    source = tmp_path / "own.py"
+    source.write_text(
+        "import stepsim as st\n\n\n"
+        "def own(fifo_depth: int = 8):\n"
+        "    with st.Program('own', compute_bw=64, fifo_depth=fifo_depth) as program:\n"
+        "        st.linear_load(st.spec(64, 64), tile=(16, 64)).consume()\n"
+        "    return program\n"
+    )
+    refused = cli("run", f"{source}:own", "--fifo-depth", "auto")
+    assert refused.code == 2
+    assert 'Declare it with Param(machine="fifo.depth")' in refused.err
+    assert 'Param(machine="fifo.depth")' not in cli("run", f"{source}:own", "--fifo-depth", 0).err
+
+
 def test_what_is_not_sized(cli: Cli) -> None:
     assert "found 'auto'" in cli("inspect", "swiglu", "--fifo-depth", "auto").err
     assert "slowdown must be a number from 0" in cli("size", "swiglu", *LAYER, "--slowdown", -1).err

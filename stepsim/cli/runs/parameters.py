@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from stepsim.errors import ArgError
-from stepsim.workloads import Field, ParameterError
+from stepsim.workloads import Field, ParameterError, depth_advice
 
 _WIDEST = 18
 """Longest list of choices that the help shows next to the option, in characters."""
@@ -61,7 +61,8 @@ def given_of(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
         try:
             found[name] = text if field.kind.is_flag else field.parsed(text)
         except ParameterError as error:
-            problems += error.problems
+            advice = depth_advice(known, name, text)
+            problems += [(key, problem + advice) for key, problem in error.problems]
     if problems:
         raise ArgError(ParameterError(problems).text(option_name))
     return found
