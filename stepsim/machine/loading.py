@@ -107,7 +107,8 @@ def load_description(
     where, data, lines = _source(family, machine)
     if overrides:
         data = copy.deepcopy(data)
-        if family.kind is Machine and overrides.get("hbm.model", "dram") != "dram":
+        model = overrides.get("hbm.model", "dram")
+        if family.kind is Machine and isinstance(model, str) and model != "dram":
             _leave_out_ports_of_dram(data)
         for key, value in overrides.items():
             _override(family, data, key, value)

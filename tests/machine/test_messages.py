@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stepsim import hardware
@@ -329,3 +330,8 @@ def test_override_of_a_file_that_is_no_mapping(tmp_path: Path) -> None:
     path = write(tmp_path, "- 3\n")
     with pytest.raises(MachineError, match="found a list"):
         load_machine(path, {"onchip.bytes_per_cycle": 64})
+
+
+def test_an_array_as_memory_model_is_refused() -> None:
+    with pytest.raises(MachineError, match=r"hbm\.model: expected a non-empty text"):
+        load_machine("sda-1024", {"hbm.model": np.zeros(3)})
