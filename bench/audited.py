@@ -42,7 +42,7 @@ def served(name: str, make: Callable[..., Any], out: Path | None = None) -> Serv
     layer = Step.of(model=model, machine=MACHINE)
     given: dict[str, Any] = {
         "trace": str(TRACES / "AzureLLMInferenceTrace_conv.csv"), "requests": REQUESTS,
-        "rate": RATES[name], "model": model, "machine": MACHINE, "memory_bytes": 80 * 10**9,
+        "rate": RATES[name], "model": model, "memory_bytes": 80 * 10**9,
     }  # fmt: skip
     drawn: list[RequestRouting | None] = [None]
     if model.experts is not None:
