@@ -21,6 +21,8 @@ STEP: Final = "step"
 _FILES: Final = ("trace", "machine", "model", "steps", "routing")
 """Parameters that may be files, which a YAML file names relative to itself."""
 
+_NAMED: Final = ("steps",)
+"""Those of which a file can only be what follows a name: ``table:FOLDER,host_gbps=64``."""
 
 _SET_BY_SERVICE: Final = ("part", "network", "attention_layer")
 """Parameters of a step that say which part of it a program is."""
@@ -153,16 +155,24 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
 def located(given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Parameters as a YAML file in a folder has them, with the paths of the files they name."""
     return {
-        name: _beside(folder, value) if name in _FILES and isinstance(value, str) else value
+        name: _beside(folder, value, is_named=name in _NAMED)
+        if name in _FILES and isinstance(value, str)
+        else value
         for name, value in given.items()
     }
 
 
-def _beside(folder: Path, text: str) -> str:
-    """A text that names a file of the folder, also after a colon, as its path."""
-    before, colon, name = text.rpartition(":")
-    if name and exists(folder / name, ServingError):
-        return f"{before}{colon}{folder / name}"
+def _beside(folder: Path, text: str, *, is_named: bool) -> str:
+    """A text that names a file of the folder, also after a colon, as its path.
+
+    Parameters
+    ----------
+    is_named : what is before the colon, or all of a text without one, is a name and never a file.
+    """
+    before, colon, rest = text.partition(":") if is_named else text.rpartition(":")
+    file, comma, settings = rest.partition(",") if is_named else (rest, "", "")
+    if file and exists(folder / file, ServingError):
+        return f"{before}{colon}{folder / file}{comma}{settings}"
     return text
 
 

@@ -19,6 +19,7 @@ from stepsim.serving import ServeResult, serve
 from stepsim.serving.requests.requests import Requests
 from stepsim.serving.scheduling.interface import Batch
 from stepsim.serving.service import serve as module
+from stepsim.serving.service.spec import located
 from stepsim.serving.steps.interface import StepTime
 from tests.serving.service.doubles import OneByOne, PerToken, three
 
@@ -152,3 +153,24 @@ def test_killed_service_goes_on_without_loss(tmp_path: Path) -> None:
 def test_refused_before_anything_runs(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(st.StepSimError, match=message):
         _serve(three(), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"steps": "exact"}, {"steps": "exact"}),
+        (
+            {"steps": "table:profile,host_gbps=64"},
+            {"steps": "table:{folder}/profile,host_gbps=64"},
+        ),
+        ({"steps": "table:elsewhere,host_gbps=64"}, {"steps": "table:elsewhere,host_gbps=64"}),
+        ({"machine": "exact"}, {"machine": "{folder}/exact"}),
+    ],
+)
+def test_files_beside_a_specification_are_found_and_names_are_kept(
+    given: dict[str, str], expected: dict[str, str], tmp_path: Path
+) -> None:
+    for name in ("exact", "profile"):
+        (tmp_path / name).mkdir()
+    found = {name: text.format(folder=tmp_path) for name, text in expected.items()}
+    assert located(given, tmp_path) == found
