@@ -35,34 +35,6 @@ _OF_PROMPT: Final = 1
 """Tokens that the engine of a prompt yields."""
 
 
-def run_split(
-    requests: Requests,
-    rules: SchedulerRules,
-    steps: Sequence[StepModel],
-    clock: JumpingClock | TickingClock,
-    split: Split,
-    kv_bytes: int,
-    router: str,
-    watch: Watch | None = None,
-) -> RanFleet:
-    """Serve all requests with an engine for each step model, first those of prompts.
-
-    A request that follows another goes to the engines where that went.
-
-    Parameters
-    ----------
-    kv_bytes : bytes of keys and values of a token.
-
-    Raises
-    ------
-    ArgError : a request is longer than allowed, or than the KV cache.
-    ServingError : nothing can run and nothing will arrive, although requests are not finished.
-    """
-    made = _Apart(requests, rules, steps, clock, split, kv_bytes, router)
-    made.run(watch)
-    return made.ran()
-
-
 class _Kind(IntEnum):
     """What happens to a request at a time."""
 
@@ -97,8 +69,19 @@ class _Stage:
         return np.where(self.of == NEVER, NEVER, self.of + self.first)
 
 
-class _Apart:
-    """The engines, and what is to come."""
+class Apart:
+    """A service with an engine for each step model, first those of prompts.
+
+    A request that follows another goes to the engines where that went.
+
+    Parameters
+    ----------
+    kv_bytes : bytes of keys and values of a token.
+
+    Raises
+    ------
+    ArgError : a request is longer than allowed, or than the KV cache.
+    """
 
     def __init__(
         self,
@@ -126,9 +109,9 @@ class _Apart:
                 [
                     EngineRun(
                         self._outcomes, model, clock, spans, np.empty(0, np.int64),
-                        stops_at_finish=True,
+                        place=place, stops_at_finish=True,
                     )
-                    for model in steps[first : first + engines]
+                    for place, model in enumerate(steps[first : first + engines], first)
                 ],
                 ROUTERS[router](Seen(requests, rules.block_size, ends), engines),
                 requests.after,
@@ -157,8 +140,13 @@ class _Apart:
         """When something happens to a request next, as far as it is known."""
         return self._events[0][0] if self._events else NO_TIME
 
-    def run(self, watch: Watch | None) -> None:
-        """Serve all requests."""
+    def run(self, watch: Watch | None = None) -> RanFleet:
+        """Serve all requests.
+
+        Raises
+        ------
+        ServingError : nothing can run and nothing will arrive, although requests are not finished.
+        """
         while True:
             if self._followers:
                 self._run_in_step(watch)
@@ -179,6 +167,7 @@ class _Apart:
             if one.advance(watch=watch) == ServiceStatus.STUCK:
                 rows = replace(request_rows(self._outcomes, None), arrival_ns=self._arrival)
                 raise stuck(self._requests, rows, one.engine, one.engine.now_ns)
+        return self._ran()
 
     def _run_in_step(self, watch: Watch | None) -> None:
         """Run up to the next event, always the engine whose step begins first: the end of a request
@@ -215,7 +204,7 @@ class _Apart:
         self._outcomes.hand_over(request, there)
         self._stages[1].send(request, now_ns, there)
 
-    def ran(self) -> RanFleet:
+    def _ran(self) -> RanFleet:
         """The results of all requests."""
         prompts, outputs = self._stages
         is_sent = outputs.of != NEVER

@@ -77,6 +77,10 @@ def run_compiled(
 class EngineRun:
     """An engine with its step model.
 
+    Parameters
+    ----------
+    place : the number of the engine among all of them.
+
     Attributes
     ----------
     record : its steps.
@@ -91,6 +95,7 @@ class EngineRun:
         spans: RequestRecord,
         due: Ints | None = None,
         *,
+        place: int = 0,
         stops_at_finish: bool = False,
     ) -> None:
         compiled: Callable[[], CompiledTime] | None = getattr(steps, "compiled", None)
@@ -102,7 +107,7 @@ class EngineRun:
         self.record = EngineRecord(self.engine, getattr(steps, "how", type(steps).__name__))
         self._outcomes, self._steps, self._spans = outcomes, steps, spans
         self._clock = clock
-        self._number = 0
+        self._number, self._place = 0, place
         self._is_blocked = False
 
     @property
@@ -154,7 +159,7 @@ class EngineRun:
             self.record.add(taken)
             self._number += 1
             if watch is not None:
-                watch(Loop(start + taken.ns, self._outcomes.finished, self.record))
+                watch(self._loop(start + taken.ns))
 
     def _alone(self, until_ns: int, most: int | None, watch: Watch | None) -> ServiceStatus:
         """Run with a compiled step model."""
@@ -165,7 +170,10 @@ class EngineRun:
             if status != ServiceStatus.FULL or engine.steps == most:
                 return status
             if watch is not None:
-                watch(Loop(engine.now_ns, self._outcomes.finished, self.record))
+                watch(self._loop(engine.now_ns))
+
+    def _loop(self, now_ns: int) -> Loop:
+        return Loop(now_ns, self._outcomes.finished, self.record, self._place)
 
 
 class EngineRecord:

@@ -56,7 +56,10 @@ def run_fleet(
     outcomes = Outcomes(requests, rules)
     spans = RequestRecord(requests.prompt_tokens)
     none = np.empty(0, np.int64)
-    engines = [EngineRun(outcomes, model, clock, spans, due=none) for model in steps]
+    engines = [
+        EngineRun(outcomes, model, clock, spans, due=none, place=place)
+        for place, model in enumerate(steps)
+    ]
     choose = ROUTERS[router](Seen(requests, rules.block_size, outcomes.end_ns), len(steps))
     engine = np.zeros(len(requests), np.int64)
     first = np.flatnonzero(requests.after < 0)

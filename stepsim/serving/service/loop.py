@@ -37,12 +37,14 @@ class Loop:
     ----------
     now_ns : time of the service.
     finished : counts the requests that are done.
-    steps : the steps until now.
+    steps : the steps until now, of the engine that has just ended one.
+    engine : the number of that engine.
     """
 
     now_ns: int
     finished: Callable[[], int]
     steps: Recorded
+    engine: int = 0
 
 
 Watch = Callable[[Loop], None]

@@ -19,13 +19,13 @@ from stepsim.serving.requests.requests import Requests
 from stepsim.serving.scheduling.capacity import kv_bytes_per_token
 from stepsim.serving.scheduling.interface import Batch, Scheduler
 from stepsim.serving.scheduling.settings import SchedulerRules
-from stepsim.serving.service.apart import run_split
+from stepsim.serving.service.apart import Apart
 from stepsim.serving.service.choices import ServeChoices
 from stepsim.serving.service.compiled import run_compiled
 from stepsim.serving.service.effects import check_effects
 from stepsim.serving.service.fleet import run_fleet
 from stepsim.serving.service.folder import Folder
-from stepsim.serving.service.loop import Limits, Loop, Watch, run
+from stepsim.serving.service.loop import Limits, Loop, Recorded, Watch, run
 from stepsim.serving.service.outcome import ServeResult, metrics_of
 from stepsim.serving.service.parts import clock_of, machine_of, requests_of, scheduler_of, steps_of
 from stepsim.serving.service.record import StepRows
@@ -131,12 +131,11 @@ class Service:
     def _served(
         self, models: list[StepModel], watch: _Watch | None, folder: Folder | None
     ) -> _Served:
+        if folder is not None and watch is not None:
+            models = [watch.replayed(*one) for one in enumerate(models)]
         if len(models) > 1:
             return self._run_fleet(models, watch)
         steps = models[0]
-        if folder is not None and watch is not None and getattr(steps, "memoryless", False):
-            steps = Replayed(steps, folder.kept())
-            watch.saves_steps = True
         limits = Limits(self.spec.choices.max_steps)
         if isinstance(self.scheduler, SchedulerRules):
             ran = run_compiled(
@@ -156,10 +155,10 @@ class Service:
             ran = run_fleet(self.requests, self.scheduler, models, clock, router, watch)
         else:
             assert choices.model is not None
-            ran = run_split(
+            ran = Apart(
                 self.requests, self.scheduler, models, clock, choices.split,
-                kv_bytes_per_token(choices.model), router, watch,
-            )  # fmt: skip
+                kv_bytes_per_token(choices.model), router,
+            ).run(watch)  # fmt: skip
         table = requests_table(self.requests, ran.requests, ran.engine, ran.sent)
         return _Served("ok", table, ran.steps)
 
@@ -231,12 +230,23 @@ class _Watch:
     ) -> None:
         self._requests = requests
         self._journal = journal
-        self.saves_steps = False
+        self._saved: dict[int, Recorded | None] = {}
         self._folder = folder
         self._progress = progress
         self._next_line = self._next_save = time.monotonic()
 
+    def replayed(self, engine: int, model: StepModel) -> StepModel:
+        """The step model of an engine; one without memory takes the steps that an earlier process
+        has left from the folder, and those of this process are kept there.
+        """
+        if self._folder is None or not getattr(model, "memoryless", False):
+            return model
+        self._saved[engine] = None
+        return Replayed(model, self._folder.kept(engine))
+
     def __call__(self, loop: Loop) -> None:
+        if loop.engine in self._saved:
+            self._saved[loop.engine] = loop.steps
         now = time.monotonic()
         if self._progress is not None and now >= self._next_line:
             self._progress(
@@ -246,8 +256,9 @@ class _Watch:
             self._next_line = now + _LINE_SECONDS
         if self._folder is not None and now >= self._next_save:
             self._folder.save_runs(self._journal.entries)
-            if self.saves_steps:
-                self._folder.save_steps(loop.steps)
+            for engine, steps in self._saved.items():
+                if steps is not None:
+                    self._folder.save_steps(steps, engine)
             self._next_save = now + _SAVE_SECONDS
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from stepsim.errors import StepSimError
-from stepsim.serving import ServeResult, serve, why_served
+from stepsim.serving import Batch, ServeResult, StepTime, serve, why_served
 from stepsim.serving.requests.prefixes import Segments
 from stepsim.serving.requests.requests import Requests
+from stepsim.serving.service import serve as module
+from tests.serving.service.doubles import PerToken
 
 
 def _serve(requests: Requests, **more: Any) -> ServeResult:
@@ -71,3 +74,46 @@ def test_parts_add_up_over_replicas() -> None:
 def test_fleets_that_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(StepSimError, match=message):
         _serve(Requests.of([1], [1]), **wrong)
+
+
+class _Ends(PerToken):
+    """Ends like a killed process in its fourth step."""
+
+    def time(self, step: int, batch: Batch) -> StepTime:
+        if step == 3:
+            raise KeyboardInterrupt
+        return super().time(step, batch)
+
+
+class _Counts(PerToken):
+    """Knows which steps were asked for."""
+
+    asked: ClassVar[list[int]] = []
+
+    def time(self, step: int, batch: Batch) -> StepTime:
+        self.asked.append(step)
+        return super().time(step, batch)
+
+
+@pytest.mark.parametrize(
+    "engines",
+    [
+        {"replicas": 2},
+        {"split": "prefill=1,decode=1,latency=1us,bandwidth=1GB/s", "model": "mixtral-8x7b"},
+    ],
+)
+def test_resumed_engines_ask_for_the_rest_alone(
+    engines: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SAVE_SECONDS", 0.0)
+    requests = Requests.of([4] * 6, [4] * 6, arrival_ns=np.arange(6) * 100)
+    whole = _serve(requests, steps=PerToken, **engines)
+    with pytest.raises(KeyboardInterrupt):
+        _serve(requests, steps=_Ends, out=tmp_path / "out", **engines)
+    settings = tmp_path / "out" / "service.json"
+    settings.write_text(settings.read_text().replace("_Ends", "_Counts"))
+    _Counts.asked.clear()
+    resumed = _serve(requests, steps=_Counts, out=tmp_path / "out", resume=True, **engines)
+    assert len(_Counts.asked) < len(whole.steps)
+    assert resumed.requests.equals(whole.requests)
+    assert resumed.steps.equals(whole.steps)

@@ -20,7 +20,7 @@ from stepsim.serving import (
     serve,
     why_served,
 )
-from stepsim.serving.service.apart import run_split
+from stepsim.serving.service.apart import Apart
 from stepsim.serving.service.split import Split
 from tests.oracle.service import random_case
 from tests.oracle.split import Join, served_split
@@ -63,15 +63,15 @@ def test_every_step_is_that_of_a_plain_program(scheduler: str, seed: int) -> Non
         rules.blocks_of(requests.prompt_tokens, requests.output_tokens) > rules.usable_blocks
     ).any():
         with pytest.raises(ArgError):
-            run_split(*given)
+            Apart(*given)
         return
     if rules.max_model_len is not None and (
         rules.usable_blocks * rules.block_size < rules.max_model_len
     ):
         with pytest.raises(ArgError, match="max_model_len"):
-            run_split(*given)
+            Apart(*given)
         return
-    ran = run_split(*given)
+    ran = Apart(*given).run()
     expected = served_split(case, join)
     engines = [*expected.prompts.engines, *expected.outputs.engines]
     for rows, one in zip(ran.steps, engines, strict=True):
