@@ -78,7 +78,7 @@ def serve(
         Path | None, typer.Option(metavar="DIR", help="Write the results to this folder.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Continue the service in DIR.")
+        bool, typer.Option("--resume", metavar="", help="Continue the service or search in DIR.")
     ] = False,
     find: Annotated[
         Literal["rate"] | None,
@@ -100,8 +100,6 @@ def serve(
         raise ArgError("--resume: has no effect without --out; name the folder of the service")
     if tolerance is not None and find is None:
         raise ArgError("--tolerance: has an effect with --find alone; give both or none")
-    if resume and find is not None:
-        raise ArgError("--resume: a search of rates cannot be resumed; leave it out")
     if pictures.given and find is not None:
         raise ArgError(
             f"{pictures.given[0]}: has no effect with --find; add --out DIR, then stepsim report "
@@ -110,7 +108,7 @@ def serve(
     pictures.check()
     try:
         if find is not None:
-            _find(spec, given, out, tolerance, json=json)
+            _find(spec, given, out, tolerance, resume=resume, json=json)
             return
         _serve(spec, given, out, pictures, resume=resume, json=json)
     except ParameterError as error:
@@ -148,13 +146,13 @@ def _serve(
 
 def _find(
     spec: Path | None, given: dict[str, Any], out: Path | None, tolerance: float | None, *,
-    json: bool,
+    resume: bool, json: bool,
 ) -> None:  # fmt: skip
     more = {} if tolerance is None else {"tolerance": tolerance}
     with Heartbeat() as heartbeat:
         heartbeat.phase("searching the largest rate")
         found = stepsim.serving.find_rate(
-            spec, out=out, progress=heartbeat.progress, **more, **given
+            spec, out=out, resume=resume, progress=heartbeat.progress, **more, **given
         )
     if json:
         print_json(found.to_dict())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import isclose, sqrt
@@ -11,13 +12,16 @@ from typing import Any, Final
 
 from stepsim.atomic import replacing
 from stepsim.errors import ArgError, ServingError
-from stepsim.serving.service.folder import Folder
+from stepsim.serving.service.folder import FILES, Folder, is_service
 from stepsim.serving.service.outcome import ServeResult
 from stepsim.serving.service.serve import AnySpec, Service, prepare_service
 from stepsim.typed import typed
 
 _MOST_DOUBLINGS: Final = 30
 _SAME: Final = 1e-6
+
+_TRIED: Final = "rates"
+"""Folder of the services at all rates."""
 
 _KEPT: Final = (
     "good_share", "goodput", "request_throughput", "output_throughput", "ttft_mean_ms",
@@ -87,6 +91,7 @@ def find_rate(
     *,
     tolerance: float = 0.02,
     out: str | Path | None = None,
+    resume: bool = False,
     progress: Callable[[str], None] | None = None,
     **parameters: Any,
 ) -> FoundRate:
@@ -99,15 +104,20 @@ def find_rate(
     ----------
     spec, parameters : as of :func:`serve`; ``rate`` is where the search begins, by default 1.
     tolerance : the largest relative distance of the rate from one that is too much.
-    out : folder for the results at the best rate, and ``rates.json`` with all that were tried.
+    out : folder for the results at the best rate, and ``rates.json`` with all that were tried. The
+        service of each is in the folder ``rates``.
+    resume : go on with the search that an earlier process has left in ``out``: rates of which it
+        has the results are not served again.
 
     Raises
     ------
-    ServingError : no rate meets the limits, or every rate does.
+    ServingError : no rate meets the limits, or every rate does; or the folder has other results.
     ArgError : there are no limits, arrivals have no rate, or the tolerance is not from 0.0001 to 1.
     """
     if not 0.0001 <= tolerance <= 1:
         raise ArgError(f"tolerance: expected a number from 0.0001 to 1, found {tolerance}")
+    if out is None and resume:
+        raise ArgError("resume: has no effect without out; name the folder of the search")
     first = prepare_service(spec, **parameters)
     slo = first.spec.choices.slo
     if slo is None:
@@ -121,7 +131,7 @@ def find_rate(
                 progress(f"{rate:.4g} requests/s: {line}")
 
         service = first.at_rate(rate)
-        result = service.run(progress=at_this_rate)
+        result = _served(service, None if out is None else _of_rate(Path(out), rate), at_this_rate)
         share = result.metrics.get("good_share") or 0.0
         kept = {name: result.metrics.get(name) for name in _KEPT}
         trials[rate] = Trial(rate, share >= slo.share and result.status == "ok", kept)
@@ -130,6 +140,8 @@ def find_rate(
         return trials[rate].is_met
 
     first.at_rate(1.0)  # which arrivals without a rate refuse
+    if out is not None:
+        _check(Path(out), resume=resume)
     good, bad = _bracket(meets, trials, first.spec.choices.rate or 1.0)
     while bad / good > 1 + tolerance:
         middle = sqrt(good * bad)
@@ -137,7 +149,7 @@ def find_rate(
     ordered = tuple(trials[rate] for rate in sorted(trials))
     found = FoundRate(good, bad, str(slo), ordered, results[good])
     if out is not None:
-        _write(found, first.at_rate(good), Path(out))
+        _write(found, Path(out))
     return found
 
 
@@ -176,8 +188,37 @@ def _is_same(one: Trial, other: Trial) -> bool:
     )
 
 
-def _write(found: FoundRate, service: Service, out: Path) -> None:
-    best = found.best
-    Folder(out, service.settings()).finish(best.requests, best.steps, best.summary)
+def _of_rate(out: Path, rate: float) -> Path:
+    """The folder of the service at a rate."""
+    return out / _TRIED / f"{rate!r}"
+
+
+def _check(out: Path, *, resume: bool) -> None:
+    """Refuse a folder that is not empty without ``resume``, or has no search with it."""
+    begun = (out / _TRIED).is_dir()
+    if begun and not resume:
+        raise ServingError(
+            f"{out}: has a search of rates already; continue it with --resume, or name another "
+            "folder"
+        )
+    if not begun and out.is_dir() and any(out.iterdir()):
+        raise ServingError(f"{out}: is not empty; name another folder")
+    if not begun and resume:
+        raise ServingError(f"{out}: has no search to resume; leave --resume out")
+
+
+def _served(service: Service, place: Path | None, progress: Callable[[str], None]) -> ServeResult:
+    """The results of a service, which goes on where an earlier process was ended."""
+    if place is None:
+        return service.run(progress=progress)
+    folder = Folder(place, service.settings(), resume=is_service(place))
+    return ServeResult.read(place) if folder.finished else service.run(folder, progress)
+
+
+def _write(found: FoundRate, out: Path) -> None:
+    """Have the folder be that of the service at the best rate, with all rates beside."""
+    for name in FILES:
+        with replacing(out / name) as (part,):
+            shutil.copyfile(_of_rate(out, found.rate) / name, part)
     with replacing(out / "rates.json") as (part,):
         part.write_text(json.dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")

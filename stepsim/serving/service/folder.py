@@ -27,6 +27,9 @@ SUMMARY: Final = "summary.json"
 _SETTINGS: Final = "service.json"
 """What the service depends on; it is there from the start."""
 
+FILES: Final = (_SETTINGS, REQUESTS, STEPS, SUMMARY)
+"""What a finished service leaves, in the order in which it is written."""
+
 _PARTS: Final = "parts"
 """Folder of the steps of a service that is not finished."""
 

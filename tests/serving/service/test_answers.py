@@ -18,6 +18,8 @@ from stepsim.serving import (
     what_if_served,
     why_served,
 )
+from stepsim.serving.service.folder import FILES
+from stepsim.serving.service.serve import Service
 from tests.serving.service.doubles import PerToken, three
 
 _FIXED: dict[str, Any] = {
@@ -55,6 +57,45 @@ def test_found_rate_leaves_a_folder(tmp_path: Path) -> None:
     found = find_rate(**_FIXED, slo="ttft=5ms,share=0.9", tolerance=0.5, out=tmp_path / "a")
     assert ServeResult.read(tmp_path / "a").requests.equals(found.best.requests)
     assert json.loads((tmp_path / "a" / "rates.json").read_text())["rate"] == found.rate
+
+
+def test_a_killed_search_serves_the_other_rates_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {**_FIXED, "slo": "ttft=5ms,share=0.9", "tolerance": 0.1}
+    whole = find_rate(**given, out=tmp_path / "whole")
+    served: list[float] = []
+    run = Service.run
+
+    def counted(self: Service, *more: Any, **named: Any) -> ServeResult:
+        served.append(self.spec.choices.rate or 0.0)
+        if len(served) == 4:
+            raise KeyboardInterrupt
+        return run(self, *more, **named)
+
+    monkeypatch.setattr(Service, "run", counted)
+    with pytest.raises(KeyboardInterrupt):
+        find_rate(**given, out=tmp_path / "killed")
+    with pytest.raises(ServingError, match="continue it with --resume"):
+        find_rate(**given, out=tmp_path / "killed")
+    with pytest.raises(ServingError, match=r"differs in .*settings"):
+        find_rate(**given | {"seed": 4}, out=tmp_path / "killed", resume=True)
+    resumed = find_rate(**given, out=tmp_path / "killed", resume=True)
+    # The rate at which it was killed is served again, none of the three before it.
+    assert len(served) == len(whole.trials) + 1
+    assert len(set(served)) == len(whole.trials)
+    assert resumed.to_dict() == whole.to_dict()
+    for name in (*FILES, "rates.json"):
+        killed, other = (tmp_path / folder / name for folder in ("killed", "whole"))
+        assert killed.read_bytes() == other.read_bytes(), name
+
+
+def test_a_search_is_resumed_where_there_is_one(tmp_path: Path) -> None:
+    given: dict[str, Any] = {**_FIXED, "slo": "ttft=5ms,share=0.9", "resume": True}
+    with pytest.raises(ArgError, match="resume: has no effect without out"):
+        find_rate(**given)
+    with pytest.raises(ServingError, match="has no search to resume"):
+        find_rate(**given, out=tmp_path)
 
 
 @pytest.mark.parametrize(
