@@ -102,6 +102,7 @@ def test_assumed_equalities_with_expressions_wait_for_all_of_them(program):
     n, m, k = program.dim("n"), program.dim("m"), program.dim("k")
     program.assume_equal(n, m + k)
     assert bound(program, {m: 3}) == {"m": 3}
+    assert bound(program, {n: 5}) == {"n": 5}
     assert bound(program, {m: 3, k: 2}) == {"m": 3, "k": 2, "n": 5}
 
 

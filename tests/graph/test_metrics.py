@@ -193,6 +193,8 @@ def test_table_has_a_row_for_each_operator():
     m = p.metrics()
     assert [row.operator for row in m.table()] == p.operators
     assert sum(r.off_chip_traffic for r in m.table()) == m.off_chip_traffic
+    assert sum(r.on_chip_memory for r in m.table()) == m.on_chip_memory
+    assert sum(r.flops for r in m.table()) == m.flops != m.on_chip_memory
 
 
 def test_unbound_symbols_are_listed_with_their_provenance():
@@ -372,6 +374,12 @@ def test_allocated_compute_needs_a_bandwidth():
         st.linear_load(st.spec(4, 64), (1, 64)).map(fn.silu, label="act").consume()
     with pytest.raises(GraphError, match="act#1 has no compute bandwidth"):
         _ = p.metrics().allocated_compute
+
+
+def test_what_computes_nothing_allocates_nothing():
+    with st.Program("turned") as p:
+        st.linear_load(st.spec(4, 64), (1, 64)).map(fn.transpose).consume()
+    assert p.metrics().allocated_compute == 0
 
 
 def test_flops_of_ragged_tiles_use_their_total():
