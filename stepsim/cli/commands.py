@@ -71,7 +71,7 @@ _COMMANDS: Final = {
             "Find the smallest FIFOs that keep a workload about as fast as unbounded ones.",
         ),
         "place": Place(
-            "runs.place:app",
+            "machines.place:app",
             "Find places for the operators of a workload on the network of a machine.",
         ),
     },

@@ -50,6 +50,7 @@ from tests.oracle.random_networks import (
     routed_networks,
     scan_networks,
 )
+from tests.oracle.random_places import placed, placed_networks
 from tests.property_profile import profile
 
 
@@ -63,7 +64,7 @@ def kernels_on_watched_arrays() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         engine_of = driver.engine_of
-        patch.setattr(driver, "engine_of", lambda model: WatchedEntry(engine_of(model)))
+        patch.setattr(driver, "engine_of", lambda *what: WatchedEntry(engine_of(*what)))
         patch.setattr(memory_harness, "state_of", memory_state)
         patch.setattr(memory_harness, "_advance", dispatch.advance)
         patch.setattr(memory_harness, "_issue", dispatch.issue)
@@ -87,14 +88,18 @@ MAP_OF_THREE = joined(
 )
 
 
-def test_map_of_three_inputs() -> None:
-    assert run_engine(MAP_OF_THREE).status == "ok"
+CARRIED = placed(EXAMPLES[0].network, range(len(EXAMPLES[0].network.units)), rows=4, cols=4)
+
+
+@pytest.mark.parametrize("network", [MAP_OF_THREE, CARRIED], ids=["map of three", "carried"])
+def test_other_units(network: Network) -> None:
+    assert run_engine(network).status == "ok"
 
 
 def test_units_of_every_kind_are_in_examples() -> None:
     networks = [example.network for example in EXAMPLES]
     networks += [load_case(path).network for path in CASES]
-    images = [build_image(network) for network in [*networks, MAP_OF_THREE]]
+    images = [build_image(network) for network in [*networks, MAP_OF_THREE, CARRIED]]
     found = {int(kind) for image in images for kind in image.units["kind"]}
     assert [kind.name for code, kind in enumerate(KINDS) if code not in found] == []
 
@@ -104,6 +109,7 @@ def test_units_of_every_kind_are_in_examples() -> None:
     st.one_of(
         random_networks(max_slack=1), routed_networks(), function_networks(), scan_networks(),
         scan_networks(faulty=True), faulty_function_networks(), faulty_networks(),
+        placed_networks(random_networks(max_slack=1)),
     )
 )  # fmt: skip
 def test_random_networks(network: Network) -> None:
@@ -181,7 +187,8 @@ def test_entries_that_are_not_there_are_noticed(monkeypatch: pytest.MonkeyPatch)
     words, units = state.memory_table, state.units
     assert units[0].port == 0
     for array, index in [
-        (units, -1), (units, len(units)), (units, 0.0), (units, slice(0, 1)), (state.free_at, 32),
+        (units, -1), (units, len(units)), (units, 0.0), (state.free_at, 32),
+        (units, slice(0, len(units) + 1)), (units, slice(-1, 1)), (units, slice(0, 1, 1)),
         (words, words[table.TREE] - 1), (words, words[table.WALK] + words[table.TREE_PORTS] + 1),
         (words, len(words) - 1),
     ]:  # fmt: skip

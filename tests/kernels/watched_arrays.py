@@ -26,7 +26,8 @@ class OutsideError(IndexError):
 
 
 class WatchedArray:
-    """An array that is asked for single entries, by whole numbers from 0 to below its length.
+    """An array that is asked for single entries, by whole numbers from 0 to below its length, and
+    for parts that lie within it, which are watched too.
 
     Attributes
     ----------
@@ -52,11 +53,23 @@ class WatchedArray:
             raise OutsideError(f"{self.name}[{i}] lies between two parts")
         return i
 
+    def _part(self, part: slice) -> Any:
+        begin = 0 if part.start is None else operator.index(part.start)
+        end = len(self.array) if part.stop is None else operator.index(part.stop)
+        if self.gaps or part.step is not None or not 0 <= begin <= end <= len(self.array):
+            raise OutsideError(f"{self.name}[{part!r}] of {len(self.array)} entries")
+        return self.array[begin:end]
+
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return WatchedArray(f"{self.name}[{index.start}:{index.stop}]", self._part(index))
         return self.array[self._entry(index)]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.array[self._entry(index)] = value
+        if isinstance(index, slice):
+            self._part(index)[:] = value
+        else:
+            self.array[self._entry(index)] = value
 
 
 def watched(arrays: Any) -> Any:

@@ -35,9 +35,9 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
     original = _PREPARE.Prepared
 
-    def counting(program: Any, machine: Any, fifo_depth: Any, wiring: Any = None) -> Any:
+    def counting(program: Any, machine: Any, fifo_depth: Any, *others: Any, **named: Any) -> Any:
         found.append(fifo_depth)
-        return original(program, machine, fifo_depth, wiring)
+        return original(program, machine, fifo_depth, *others, **named)
 
     monkeypatch.setattr(_PREPARE, "Prepared", counting)
     return found

@@ -227,7 +227,7 @@ def test_the_engine_reads_no_array_of_the_caller(monkeypatch: pytest.MonkeyPatch
             return run(state, batch)
 
     watched = Watched()
-    monkeypatch.setattr(batch_driver, "engine_of", lambda model: watched)
+    monkeypatch.setattr(batch_driver, "engine_of", lambda *what: watched)
     many = ManyRuns(st.prepare(program), 4, {routing: indices}, None, units=False)
     run_all([many], 1)
     assert batches
@@ -360,7 +360,7 @@ def test_what_goes_wrong_in_a_run_leaves_the_others(
         monkeypatch.setattr(batch_driver, "with_more_slots", fail)
     else:
         failing = FailingEngine(1, error)
-        monkeypatch.setattr(batch_driver, "engine_of", lambda model: failing)
+        monkeypatch.setattr(batch_driver, "engine_of", lambda *what: failing)
     runs = ManyRuns(
         st.prepare(program), 3, {routing: np.stack([few, many, few])}, None, units=False
     )
