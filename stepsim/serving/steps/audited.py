@@ -44,6 +44,9 @@ _NOVEL: Final = 2.5
 _RECENT: Final = 8
 """Layers whose errors say how good estimates are."""
 
+_NEAR: Final = 0.05
+"""Least distance over which the error of an estimate is taken."""
+
 _CLOSEST: Final = 0.02
 """Share of that distance at the least, where they are bad."""
 
@@ -81,6 +84,7 @@ class Audit:
     step : its number.
     requests, tokens, cached : of the step: requests, new tokens and earlier ones of its batch.
     chance : of the step to be drawn during the run.
+    unlike : how far the step was from all that were learned, when it was estimated.
     layers : cycles of all layers of the step, as estimated.
     head : cycles of its head, which are exact.
     estimated, simulated : cycles of the layer.
@@ -91,6 +95,7 @@ class Audit:
     tokens: int
     cached: int
     chance: float
+    unlike: float
     layers: float
     head: int
     estimated: float
@@ -153,11 +158,14 @@ class AuditReport:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Estimated:
-    """A step, its chance to be audited, its length, and its estimates of layers, by kind."""
+    """A step, its chance to be audited, how far it was from all that were learned, its length, and
+    its estimates of layers, by kind.
+    """
 
     step: int
     batch: Batch
     chance: float
+    unlike: float
     length: float
     terms: list[LayerTerms]
     estimates: list[Reals]
@@ -165,6 +173,9 @@ class _Estimated:
 
 class AuditedSteps(LayeredSteps):
     """Estimates steps from simulated layers, and audits the estimates.
+
+    ``audits`` are those of this round, ``unlike`` how far each of its steps was from all that were
+    learned, 0 for a step that was learned itself.
 
     Args:
         error: the largest error of the time of all steps, as a share; audits become more frequent
@@ -186,6 +197,7 @@ class AuditedSteps(LayeredSteps):
             raise ArgError(f"error: expected a share between 0 and 1, such as 0.01, found {error}")
         self.error, self.seed = error, seed
         self.audits: list[Audit] = []
+        self.unlike: list[float] = []
         self.steps = self.rounds = 0
         self._effort, self._later = 1.0, 0
         self._estimators = [Estimator() for _ in self.programs.kinds]
@@ -201,7 +213,7 @@ class AuditedSteps(LayeredSteps):
         self.rounds += 1
         self._effort *= 2
         self.steps = self._later = 0
-        self.audits, self._kept, self._total = [], [], 0.0
+        self.audits, self.unlike, self._kept, self._total = [], [], [], 0.0
 
     def time(self, step: int, batch: Batch) -> StepTime:
         """See `StepModel`.
@@ -214,10 +226,9 @@ class AuditedSteps(LayeredSteps):
         chance = float(drawn[0] >> np.uint64(11)) / 2.0**53
         counts = None if self.routing is None else self.routing.counts(batch)
         terms = [self._terms(kind, batch, counts) for kind in range(len(self.models))]
-        how = "estimated"
-        for kind, one in enumerate(terms):
-            if self._learned(kind, batch, one, int(drawn[1])):
-                how = "audited"
+        unlike = [self._learned(kind, batch, one, int(drawn[1])) for kind, one in enumerate(terms)]
+        how = "estimated" if None not in unlike else "audited"
+        self.unlike.append(max(0.0 if one is None else one for one in unlike))
         estimates = [self._estimate(kind, one) for kind, one in enumerate(terms)]
         head = self.programs.head(int(batch.emits.sum()))
         cycles, moved = float(head.cycles), head.offchip_bytes
@@ -229,7 +240,7 @@ class AuditedSteps(LayeredSteps):
         self._total += cycles
         rate = self._effort * _RATE / (1 + self.steps / _STEADY) ** 0.5
         rate = min(1.0, rate * cycles * self.steps / self._total)
-        own = _Estimated(step, batch, rate, cycles, terms, estimates)
+        own = _Estimated(step, batch, rate, self.unlike[-1], cycles, terms, estimates)
         if chance < rate:
             how = "audited"
             self._audit(own, int(drawn[2]))
@@ -277,31 +288,32 @@ class AuditedSteps(LayeredSteps):
         costs = self.programs.layers(kind, batch, ids)
         return np.array([float(one.cycles) for one in costs])
 
-    def _learned(self, kind: int, batch: Batch, terms: LayerTerms, drawn: int) -> bool:
-        """Learn from a step that is unlike all before; whether it was."""
+    def _learned(self, kind: int, batch: Batch, terms: LayerTerms, drawn: int) -> float | None:
+        """Learn from a step that is unlike all before; of others, how far it is from them."""
         estimator, count = self._estimators[kind], len(terms.values)
         middle = int(np.argsort(terms.values[:, -1], kind="stable")[count // 2])
-        few = len(estimator) < _FIRST
-        if not few and estimator.novelty(terms.values[middle]) < self._unlike(kind):
-            return False
+        far = estimator.novelty(terms.values[middle])
+        if len(estimator) >= _FIRST and far < self._unlike(kind):
+            return far
         layers = sorted({drawn % count, (drawn // count) % count, middle})[:_LEARNED]
         self._learn(kind, terms.values[layers], self._simulated(kind, batch, layers))
-        return True
+        return None
 
     def _learn(self, kind: int, terms: Reals, cycles: Reals) -> None:
         """Learn from simulated layers, of which one says how good estimates are."""
         estimator = self._estimators[kind]
         if len(estimator):
-            self._recent[kind].append(float(estimator.cycles(terms[:1])[0] / cycles[0] - 1))
+            # Estimates interpolate, so that their errors grow with the distance from samples.
+            error = float(estimator.cycles(terms[:1])[0] / cycles[0] - 1)
+            self._recent[kind].append(error / max(estimator.novelty(terms[0]), _NEAR))
         estimator.add(terms, cycles)
 
     def _unlike(self, kind: int) -> float:
         """Distance of terms from which on a step is learned: the worse the estimates, the less."""
         recent = self._recent[kind]
-        error = sqrt(sum(one**2 for one in recent) / max(len(recent), 1))
+        slope = sqrt(sum(one**2 for one in recent) / max(len(recent), 1))
         harder: float = _HARDER**self.rounds
-        share = min(1.0, self.error / harder / max(error, 1e-12)) ** 2
-        return _NOVEL * max(_CLOSEST, share) / sqrt(harder)
+        return min(max(self.error / harder / max(slope, 1e-12), _NOVEL * _CLOSEST), _NOVEL)
 
     def _audit(self, one: _Estimated, drawn: int) -> None:
         """Simulate a layer of a step that was estimated, and learn from it."""
@@ -315,7 +327,8 @@ class AuditedSteps(LayeredSteps):
         self.audits.append(
             Audit(
                 one.step, len(batch.new), int(batch.new.sum()), int(batch.before.sum()), one.chance,
-                one.length - head, head, float(one.estimates[kind][layer]), int(simulated[0]),
+                one.unlike, one.length - head, head, float(one.estimates[kind][layer]),
+                int(simulated[0]),
             )
         )  # fmt: skip
         self._learn(kind, one.terms[kind].values[[layer]], simulated)

@@ -27,16 +27,18 @@ class Estimated:
         self.exact = LinearSteps(step_ns=2e6, token_ns=2e4, decode_context_ns=40)
         self.bias, self.spread = bias, spread
         self.audits: list[Audit] = []
+        self.unlike: list[float] = []
 
     def time(self, step: int, batch: Batch) -> StepTime:
         exact = self.exact.time(step, batch).ns
         off = self.bias + self.spread * np.random.default_rng(step).standard_normal()
         found = round(exact * (1 + off))
+        self.unlike.append(0.1)
         if step % 5 == 0:
             self.audits.append(
                 Audit(
-                    step, len(batch.new), int(batch.new.sum()), int(batch.before.sum()), 1.0, found,
-                    0, found, exact,
+                    step, len(batch.new), int(batch.new.sum()), int(batch.before.sum()), 1.0, 0.1,
+                    found, 0, found, exact,
                 )
             )  # fmt: skip
         return StepTime(found, how="estimated")
