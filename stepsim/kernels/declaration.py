@@ -16,7 +16,7 @@ import numpy as np
 
 from stepsim.frozen import frozen
 from stepsim.kernels.build.generated import written
-from stepsim.kernels.build.jit import apart
+from stepsim.kernels.build.part import part
 
 _DECLARED: dict[str, UnitKind] = {}
 
@@ -56,7 +56,7 @@ class UnitKind:
         """Decorator of the step function: compiles it and enters the kind into the dispatch."""
         if self.name in _DECLARED:
             raise ValueError(f"two kinds of units are named {self.name!r}")
-        object.__setattr__(self, "step", apart(function))
+        object.__setattr__(self, "step", part(function, self.name))
         _DECLARED[self.name] = self
         return self.step
 

@@ -22,6 +22,8 @@ from stepsim.kernels.build import folding, reference_type as reference_type
 from stepsim.kernels.build.foreign import plugin_refusal
 from stepsim.kernels.build.linking import COMPILERS, emitted, whole_module
 from stepsim.kernels.build.loading import SYMBOL
+from stepsim.kernels.build.part import PARTS
+from stepsim.kernels.build.parts import OPTIONS, declare_parts, parts_for, put_together
 from stepsim.kernels.dram import bits_types as bits_types  # and of `lowest`
 from stepsim.kernels.recording import flag_type as flag_type
 
@@ -52,16 +54,15 @@ def compiled(function: Callable[..., Any], layouts: Sequence[Any]) -> Compiled:
     """Compile an entry point of the engine.
 
     Args:
-        layouts: a named tuple of dtypes for each named tuple of arrays that it takes.
+        layouts: a named tuple of dtypes for each named tuple of arrays that it takes. The first is
+            what the parts of all engines take.
 
     Raises:
         UserCodeError: the kernel of a plugin cannot be compiled.
     """
-    options = {
-        "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
-    }  # fmt: skip
-    dispatcher = dispatcher_of(function, "helper", options)
+    dispatcher = dispatcher_of(function, "helper", OPTIONS)
     signature = tuple(_tuple_of_arrays(layout) for layout in layouts)
+    declare_parts()
     try:
         with without_collection():
             dispatcher.compile(signature)
@@ -71,12 +72,16 @@ def compiled(function: Callable[..., Any], layouts: Sequence[Any]) -> Compiled:
             raise
         raise refusal from None
     result = dispatcher.overloads[signature]
-    context = result.target_context
-    source = _entry_source(context, result)
-    module, has_addresses = whole_module(context.codegen(), result.library, source, SYMBOL)
+    codegen = result.target_context.codegen()
+    source = _entry_source(result.target_context, result)
+    module, has_addresses = whole_module(codegen, [result.library], source, {SYMBOL})
+    if any(name in PARTS for name in _missing(module)):
+        parts = parts_for(signature[0])
+        has_addresses |= parts.has_addresses
+        put_together(module, parts.bitcode)
     processor = numba.config.CPU_NAME or llvm.get_host_cpu_name()
     is_portable = not has_addresses and all(map(_is_of_c, _missing(module)))
-    return Compiled(emitted(context.codegen(), module), processor, is_portable)
+    return Compiled(emitted(codegen, module), processor, is_portable)
 
 
 def _tuple_of_arrays(layout: Any) -> Any:

@@ -47,8 +47,9 @@ _OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _MAGIC: Final = b"stepsim compiled code 2\n"
 _HEADER: Final = struct.Struct(f">{len(_MAGIC)}s32s8sQ32s")
 
-Form = Literal["shared", "object", "unlinked"]
-"""A shared object; a relocatable one that is to stay so; one that could not be linked so far."""
+Form = Literal["shared", "object", "unlinked", "bitcode"]
+"""A shared object; a relocatable one that is to stay so; one that could not be linked so far; and
+what is for the compiler."""
 
 
 @frozen

@@ -10,7 +10,7 @@ does not use, which makes calls cheap.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from llvmlite import binding as llvm
@@ -76,7 +76,7 @@ class _HelperLibrary(JITCodeLibrary):  # type: ignore[misc]
     def _get_module_for_linking(self) -> Any:
         # For functions that are not ours, as those of a test: they do not link what we call.
         module = self.own_module().clone()
-        for called in _called_by(self):
+        for called in _with_called(self._linking_libraries):
             module.link_in(_module_of(called), preserve=True)
         return module
 
@@ -93,10 +93,10 @@ class _ColdLibrary(_HelperLibrary):
     _attributes = ("noinline", "cold")
 
 
-def _called_by(library: Any) -> Iterator[Any]:
-    """What a library calls, however deep, each once."""
-    seen = {library}
-    rest = list(library._linking_libraries)
+def _with_called(libraries: Iterable[Any]) -> Iterator[Any]:
+    """Libraries and what they call, however deep, each once."""
+    seen = set()
+    rest = list(libraries)
     while rest:
         called = rest.pop()
         if called in seen:
@@ -161,23 +161,26 @@ COMPILERS: Final[Mapping[str, type[Compiler]]] = {
 """By the name that a kernel has for it."""
 
 
-def whole_module(codegen: Any, library: Any, source: str, name: str) -> tuple[Any, bool]:
-    """All code of an entry point, optimized, and whether it has addresses of this process.
+def whole_module(
+    codegen: Any, libraries: Sequence[Any], source: str, offered: Collection[str]
+) -> tuple[Any, bool]:
+    """Code of functions and all that they call, optimized, and whether it has addresses of this
+    process.
 
     Args:
-        library: the code of the function that numba compiled.
-        source: of the function that calls it, in LLVM's language.
-        name: of that function, the only one to be seen from outside.
+        libraries: the code of functions that numba compiled.
+        source: of functions that call them, in LLVM's language.
+        offered: names of those, the only ones to be seen from outside.
     """
     module = llvm.parse_assembly(source)
     module.data_layout = codegen._data_layout
     addresses: set[str] = set()
-    for called in [library, *_called_by(library)]:
+    for called in _with_called(libraries):
         module.link_in(_module_of(called), preserve=True)
         addresses.update(called._dynamic_globals)
     for value in [*module.functions, *module.global_variables]:
         # Addresses stay as numba made them, so that LLVM keeps those that are used, by name.
-        if not value.is_declaration and value.name not in {name, *addresses}:
+        if not value.is_declaration and value.name not in {*offered, *addresses}:
             value.linkage = llvm.Linkage.internal
     passes, builder = codegen._module_pass_manager(slp_vectorize=False)
     passes.run(module, builder)
