@@ -84,6 +84,7 @@ def test_counts_of_several_experts_per_row(program):
         ([1, 1, 4], "count 4 at position 2 is more than its 3 rows"),
         ([[3, 1, 2]], "expected"),
         (6, r"bind counts of shape \(3,\) or indices of shape \(3, 2\), found shape \(\)"),
+        (st.fn.matmul, r"bind counts of shape \(3,\) or .* \(3, 2\), found shape \(\)"),
     ):
         with pytest.raises(ArgError, match=message):
             bound(program, {table: counts})

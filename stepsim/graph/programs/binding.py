@@ -158,12 +158,13 @@ def _bind_routing(program: Program, routing: Any, value: Any, table: dict[Any, i
             f"{routing!r} belongs to program '{routing.program.name}', not '{program.name}'"
         )
     try:
-        shape = np.shape(value)
+        # Not np.shape, which takes any attribute of that name.
+        array = np.asarray(value)
     except ValueError:
         raise ArgError(f"{routing!r}: the rows of the index array differ in length") from None
-    if len(shape) == 2:
-        counts = routing.counts_of(np.asarray(value))
-    elif shape == (routing.experts,):
+    if array.ndim == 2:
+        counts = routing.counts_of(array)
+    elif array.shape == (routing.experts,):
         counts = _wholes(value, repr(routing), routing.experts, "one count for each expert")
         for expert, count in enumerate(counts):
             _check_count(routing, expert, count)
@@ -171,7 +172,7 @@ def _bind_routing(program: Program, routing: Any, value: Any, table: dict[Any, i
     else:
         raise ArgError(
             f"{routing!r}: bind counts of shape ({routing.experts},) or indices of shape "
-            f"({routing.rows}, {routing.k}), found shape {shape}"
+            f"({routing.rows}, {routing.k}), found shape {array.shape}"
         )
     for index, size in routing.count.known().items():
         table[size.size] = counts[index]
