@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stepsim.arguments import counted
+from stepsim.arguments import counted, shown
 from stepsim.errors import EvaluationError
 from stepsim.functional.measure import regular_dims
 from stepsim.functional.network import Node
@@ -118,7 +118,7 @@ class Tensors:
                     )
             if key not in known:
                 names = sorted({name for name in known if isinstance(name, str)})
-                what = key.title() if isinstance(key, Operator) else repr(key)
+                what = key.title() if isinstance(key, Operator) else shown(key)
                 raise EvaluationError(
                     f"tensors: {what} names no tensor of the program. Known names are "
                     f"{', '.join(names) or 'none; use the load operators as keys'}"
@@ -173,13 +173,21 @@ def _identity(tensor: TensorSpec) -> Hashable:
 
 
 def _checked(op: _Access, given: Any, dtype: DType) -> Array:
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        array = np.array(None)
+    if array.dtype == object:
+        raise EvaluationError(
+            f"{op.title()}: the array for {op.tensor} must hold real numbers, found {shown(given)} "
+            f"({op.source})"
+        )
     if array.shape != op.tensor.shape:
         raise EvaluationError(
             f"{op.title()}: the array for {op.tensor} has shape {array.shape}, expected "
             f"{op.tensor.shape} ({op.source})"
         )
-    if array.dtype.kind in "OSUMmc":
+    if array.dtype.kind in "SUMmc":
         raise EvaluationError(
             f"{op.title()}: the array for {op.tensor} holds {array.dtype}, expected real numbers "
             f"({op.source})"

@@ -67,8 +67,9 @@ class ITensor:
     depth: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("element", "trips", "steps"):
-            integers_or_none(name, getattr(self, name))
+        integers_or_none("element", self.element)
+        for name in ("trips", "steps"):
+            integers(name, getattr(self, name))
         if not isinstance(self.map, AffineMap):
             raise ITensorError(f"map: expected an AffineMap, found {shown(self.map)}")
         broken = violations(self.element, self.trips, self.steps, self.map, self.depth)

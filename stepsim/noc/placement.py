@@ -287,7 +287,7 @@ class Placement:
             )
         row, col = (int(one) for one in place) if pair else divmod(int(place), net.cols)
         if not (0 <= row < net.rows and 0 <= col < net.cols):
-            told = f"({row}, {col})" if pair else str(place)
+            told = f"({shown(row)}, {shown(col)})" if pair else shown(place)
             self._refuse(
                 at,
                 f"{what}: the place {told} is outside the grid of {net.rows} x {net.cols} places, "

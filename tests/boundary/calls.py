@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from stepsim.errors import StepSimError
@@ -15,7 +16,7 @@ from tests.boundary.surface import Subject
 from tests.fuzz.reading import bounded
 from tests.graph.support import scratch
 
-__all__ = ["call", "problem_of"]
+__all__ = ["call", "problem_of", "with_entries"]
 
 FINISHED = ("load_graph", "graph.wire", "Program.downtile", "Program.to_graph")
 """Of the room of the language, but for programs that are finished."""
@@ -28,13 +29,44 @@ _LONGEST = 20_000
 """Characters of a message."""
 
 
-def problem_of(subject: Subject, name: str, value: Any) -> str:
+@dataclass(frozen=True)
+class Entry:
+    """A value in place of the first entry of a good argument."""
+
+    value: Any
+
+    def put_in(self, good: Any) -> Any:
+        """A mapping with the value under its first key, or a list that begins with the value."""
+        if isinstance(good, dict):
+            return {**good, next(iter(good)): self.value}
+        return type(good)([self.value, *good[1:]])
+
+
+def with_entries(subject: Subject) -> list[str]:
+    """Parameters whose good arguments are mappings or lists of something."""
+    with _setting(subject):
+        given = arguments(subject)
+    return [
+        name
+        for name, good in given.items()
+        if name in subject.parameters
+        and subject.parameters[name].kind is not inspect.Parameter.VAR_POSITIONAL
+        and type(good) in (dict, list, tuple)
+        and good
+    ]
+
+
+def problem_of(subject: Subject, name: str, value: Any, *, entry: bool = False) -> str:
     """What is wrong with a call with this argument: it raises other errors than ours, its error
-    has no message, or it takes too much time or memory; empty if nothing is."""
+    has no message, or it takes too much time or memory; empty if nothing is.
+
+    With ``entry``, the value is in place of the first entry of the good argument.
+    """
     kind = subject.parameters[name].kind
+    given = (value,) if kind is inspect.Parameter.VAR_POSITIONAL else value
     try:
         with bounded(_SECONDS):
-            call(subject, **{name: (value,) if kind is inspect.Parameter.VAR_POSITIONAL else value})
+            call(subject, **{name: Entry(value) if entry else given})
     except StepSimError as error:
         text = str(error)
         return "" if text.strip() and len(text) <= _LONGEST else f"{len(text)} letters of message"
@@ -56,7 +88,9 @@ def call(subject: Subject, **instead: Any) -> Any:
         if subject.owner is not None:
             owner, _, name = subject.path.rpartition(".")
             thing = getattr((EXAMPLES.get(subject.path) or INSTANCES[owner])(), name)
-        given = arguments(subject) | instead
+        given = arguments(subject)
+        for name, value in instead.items():
+            given[name] = value.put_in(given[name]) if isinstance(value, Entry) else value
         kinds = {name: one.kind for name, one in subject.parameters.items()}
         starred = inspect.Parameter.VAR_POSITIONAL in kinds.values()
         listed: list[Any] = []

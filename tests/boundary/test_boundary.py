@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.boundary.calls import call, problem_of
+from tests.boundary.calls import call, problem_of, with_entries
 from tests.boundary.surface import INNER, RESULTS, Subject, subjects
 from tests.boundary.values import VALUES
 from tests.property_profile import THOROUGH
@@ -89,6 +89,20 @@ def test_calls_of_a_room(room: str) -> None:
     if not THOROUGH:
         calls = random.Random(room).sample(calls, len(calls) // 4)
     problems = _problems(calls)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", ROOMS)
+def test_entries_of_mappings_and_lists(room: str) -> None:
+    problems = []
+    for subject in ROOMS[room]:
+        call(subject)
+        for name in with_entries(subject):
+            for title, value in VALUES.items():
+                problem = problem_of(subject, name, value(), entry=True)
+                if problem:
+                    problems.append(f"st.{subject.path}({name}[first]={title}): {problem}")
     assert not problems, "\n".join(problems)
 
 

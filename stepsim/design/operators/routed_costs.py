@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from stepsim.design.operators.given import numbers_of
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.routed import bounds_of, dynamic_dims, routed_rows
 from stepsim.design.operators.routed_values import check_counts, indices_of
@@ -57,11 +58,12 @@ class RoutedCost:
         """
         total = self.fixed
         for name, each in self.each.items():
-            if name not in routings or np.shape(routings[name]) != self.shapes[name]:
+            found = numbers_of(f"costs: experts of '{name}'", routings.get(name, ()))
+            if found.shape != self.shapes[name]:
                 raise CompileError(
                     f"costs: give experts {list(self.shapes[name])} of routing '{name}'"
                 )
-            indices = indices_of(name, routings[name], len(each), "costs")
+            indices = indices_of(name, found, len(each), "costs")
             counts = np.bincount(indices.ravel(), minlength=len(each)).tolist()
             check_counts(name, counts, self.most[name], "costs")
             for cost, count in zip(each, counts, strict=True):

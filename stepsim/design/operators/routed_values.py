@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.design.operators.given import numbers_of
 from stepsim.design.operators.routed import expert_slots, routing_of
 from stepsim.errors import CompileError
 
@@ -27,8 +28,9 @@ def indices_of(routing: str, given: Any, experts: int, where: str) -> NDArray[np
     ------
     CompileError : an entry is not a whole number, not an expert, or occurs twice in a row.
     """
-    array = np.asarray(given)
-    whole = array.astype(np.int64)
+    array = numbers_of(f"{where}: experts of '{routing}'", given)
+    with np.errstate(invalid="ignore"):
+        whole = array.astype(np.int64)
     wrong = np.argwhere((whole != array) | (whole < 0) | (whole >= experts))
     if wrong.size:
         row, slot = (int(i) for i in wrong[0])
@@ -54,7 +56,7 @@ def shaped(routing: str, given: Any, shape: tuple[int, ...], where: str) -> Arra
     ------
     CompileError : they are of another shape.
     """
-    array = np.asarray(given)
+    array = numbers_of(f"{where}: experts of '{routing}'", given)
     if [n for n in array.shape if n > 1] != [n for n in shape if n > 1]:
         raise CompileError(f"{where}: '{routing}' has shape {array.shape}, expected {shape}")
     return array.reshape(shape)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from stepsim.arguments import shown
 from stepsim.design.operators.expressions import products_of, value_of
+from stepsim.design.operators.given import numbers_of
 from stepsim.design.operators.routed_values import ROUTED_VALUES
 from stepsim.design.operators.structured import parts_of
 from stepsim.design.operators.types import Index, Op, Operand, Tensor
@@ -83,37 +84,12 @@ def folded_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def values_of(what: str, values: Any, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
-    """An array, if wanted in a shape.
-
-    Raises
-    ------
-    CompileError : the values are no array, or have another number of elements.
-    """
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        array = np.array(None)
-    if array.dtype == object:
-        raise CompileError(f"{what}: expected an array of numbers, found {shown(values)}")
-    if shape is None:
-        return array
-    if array.size != prod(shape):
-        raise CompileError(
-            f"{what}: expected an array of shape {shape}, found {array.shape}; give one value for "
-            "each element"
-        )
-    return array.reshape(shape)
-
-
 def _given(
     graph: OperatorGraph, tensor: Tensor, values: Mapping[str, Any], scalar: np.dtype[Any]
 ) -> Array:
     if tensor.name not in values:
         raise CompileError(f"{graph.name}: values of {tensor} are missing; give an array")
-    array = values_of(f"{graph.name}: values of {tensor}", values[tensor.name])
-    if array.dtype.kind not in "biuf":
-        raise CompileError(f"{graph.name}: values of {tensor} are {array.dtype}, expected numbers")
+    array = numbers_of(f"{graph.name}: values of {tensor}", values[tensor.name])
     if folded_shape(array.shape) != folded_shape(tensor.shape):
         raise CompileError(
             f"{graph.name}: values of {tensor} have shape {array.shape}; give {tensor.shape}"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from stepsim.design.dataflow.graph import Dma
+from stepsim.design.operators.given import values_of
 from stepsim.design.operators.graph import Tensor
 from stepsim.design.operators.routed_values import check_counts, indices_of, shaped
-from stepsim.design.operators.values import values_of
 from stepsim.design.passes.memory.layout import laid_out, put_back
 from stepsim.errors import CompileError
 from stepsim.graph import Program, Routing, Stream, Wiring
@@ -97,12 +97,19 @@ class GroupProgram:
 
         Raises
         ------
-        CompileError : the values of a store are missing.
+        CompileError : the values of a store are missing, or are not all of its tiles.
         """
-        return {
-            dma.tensor: put_back(dma.walk, self._given(stored, name)).reshape(self._shape(dma))
-            for name, dma in self.stores.items()
-        }
+        found = {}
+        for name, dma in self.stores.items():
+            tiles, array = dma.walk.tokens, self._given(stored, name)
+            if array.size % tiles or array.size // tiles < dma.walk.token_cells:
+                raise CompileError(
+                    f"program '{self.program.name}': the values of '{name}' have shape "
+                    f"{array.shape}, expected {tiles} tiles of {dma.walk.token_cells} numbers; "
+                    "give what a run of this program stored"
+                )
+            found[dma.tensor] = put_back(dma.walk, array).reshape(self._shape(dma))
+        return found
 
     def _given(
         self, values: Mapping[str, Any], name: str, shape: tuple[int, ...] | None = None

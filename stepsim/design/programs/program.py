@@ -18,10 +18,10 @@ from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge, Kernel, Wind
 from stepsim.design.dataflow.kernels import parts_sent
 from stepsim.design.dataflow.routed_kernels import is_routed
 from stepsim.design.dataflow.untyped import Untyped
+from stepsim.design.operators.given import values_of
 from stepsim.design.operators.graph import Op
 from stepsim.design.operators.routed import ROUTED, bounds_of, routing_of
 from stepsim.design.operators.routed_values import indices_of, shaped
-from stepsim.design.operators.values import values_of
 from stepsim.design.passes.memory.layout import (
     laid_out,
     relaid,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import shown
-from stepsim.design.operators.values import values_of
+from stepsim.design.operators.given import values_of
 from stepsim.design.programs.group_program import GroupProgram, fifos_of
 from stepsim.errors import CompileError
 from stepsim.graph import Routing

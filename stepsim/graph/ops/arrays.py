@@ -44,7 +44,7 @@ def whole_numbers(site: Site, values: Any) -> IntArray:
         site.require(
             not odd,
             DTypeError,
-            f"values must be integers, found {odd[0]!r}" if odd else "",
+            f"values must be integers, found {shown(odd[0])}" if odd else "",
             "convert them with astype(int)",
         )
     bad = np.argwhere((array < 0) | (array > MAX_VALUE))
