@@ -82,7 +82,7 @@ def dtype_of(value: DType | str) -> DType:
         return value
     if not (isinstance(value, str) and value in _BY_NAME):
         usual = [name for name, d in _BY_NAME.items() if d.is_arithmetic]
-        near = did_you_mean(value, usual) if isinstance(value, str) else "."
+        near = did_you_mean(value, usual)
         hint = ";" if near == "." else near
         known = ", ".join(str(d) for d in DType)
         raise DTypeError(f"unknown scalar type {shown(value)}{hint} use one of {known}")

@@ -141,8 +141,11 @@ class UserCodeError(StepSimError, RuntimeError):
     """The code of a user's workload raised an exception; the message has its traceback."""
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """End of a sentence: ``"; did you mean 'x'?"`` for the nearest choice, otherwise ``"."``."""
+def did_you_mean(word: object, choices: Iterable[str]) -> str:
+    """End of a sentence: ``"; did you mean 'x'?"`` for the nearest choice, otherwise ``"."``, as
+    for what is no text."""
+    if not isinstance(word, str):
+        return "."
     known = list(choices)
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if not near:

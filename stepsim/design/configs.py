@@ -63,7 +63,7 @@ def config_of(name: Any, machine: Machine) -> Config:
     ArgError : there is none of this name, or it is for another machine.
     """
     if not isinstance(name, str) or name not in CONFIGS:
-        near = did_you_mean(name, CONFIGS) if isinstance(name, str) else "."
+        near = did_you_mean(name, CONFIGS)
         raise ArgError(
             f"compile: there is no config {shown(name)}{near} Known: {', '.join(CONFIGS)}"
         )

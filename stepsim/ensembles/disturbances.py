@@ -117,7 +117,7 @@ def checked_bounds(
     known = [one.name for one in entries]
     for name in given:
         if name not in known:
-            near = did_you_mean(name, known) if isinstance(name, str) else "."
+            near = did_you_mean(name, known)
             raise ArgError(f"{where} names {shown(name)}{near} Known: {', '.join(known)}")
     return {name: _pair(f"{where}['{name}']", value) for name, value in given.items()}
 

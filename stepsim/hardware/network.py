@@ -329,7 +329,7 @@ class Network:
 
     def _known(self, fifo: Any, who: str) -> Fifo:
         if not isinstance(fifo, str) or fifo not in self._fifos:
-            near = did_you_mean(fifo, self._fifos) if isinstance(fifo, str) else "."
+            near = did_you_mean(fifo, self._fifos)
             raise GraphError(
                 f"network {self.name!r}, {who}: expected the name of a FIFO, found {shown(fifo)}"
                 f"{near}"

@@ -267,11 +267,11 @@ class Placement:
             )
         found = {}
         for name, place in given.items():
-            at = f"{kind}.{name}"
+            at = f"{kind}.{shown(name, str)}"
             if name in others and name not in known:
                 self._refuse(at, f"operator '{name}' has no memory port; leave it out")
             if name not in known:
-                near = did_you_mean(name, sorted(known)) if isinstance(name, str) else "."
+                near = did_you_mean(name, sorted(known))
                 self._refuse(at, f"the program has no operator {shown(name)}{near}")
             found[name] = self._number(at, kind, name, place)
         return found

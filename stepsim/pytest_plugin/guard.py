@@ -245,7 +245,7 @@ def _by_metric(
 
 def _check_metric(argument: str, metric: object) -> None:
     if metric not in METRICS:
-        near = did_you_mean(metric, METRICS) if isinstance(metric, str) else "."
+        near = did_you_mean(metric, METRICS)
         raise ArgError(
             f"cycles.check: {argument} has {shown(metric)}{near} Known: {', '.join(METRICS)}"
         )

@@ -162,7 +162,7 @@ def fifos_of(name: str, fifos: Sequence[str], where: str) -> list[int]:
     """
     found = [i for i, fifo in enumerate(fifos) if name in (fifo, unnumbered(fifo))]
     if not found:
-        near = did_you_mean(str(name), list(dict.fromkeys(map(unnumbered, fifos))))
+        near = did_you_mean(name, list(dict.fromkeys(map(unnumbered, fifos))))
         some = ", ".join(fifos[:_NAMES_SHOWN]) + (", ..." if len(fifos) > _NAMES_SHOWN else "")
         raise ArgError(
             f"{where}: there is no FIFO {shown(name)}{near} The program has {some or 'none'}; the "

@@ -52,7 +52,7 @@ def check_names(field: Field, known: Mapping[str, Field], where: str) -> None:
     if param.machine is not None:
         keys = list(stepsim.machine.known_keys())
         if param.machine not in keys:
-            near = did_you_mean(str(param.machine), keys)
+            near = did_you_mean(param.machine, keys)
             raise ArgError(
                 f"{where}: expected a key of machines in Param(machine=...), found "
                 f"{param.machine!r}{near} Known: {', '.join(keys)}"
@@ -68,7 +68,7 @@ def check_names(field: Field, known: Mapping[str, Field], where: str) -> None:
     if param.like not in others:
         raise ArgError(
             f"{where}: expected another parameter in Param(like=...), found {param.like!r}"
-            f"{did_you_mean(str(param.like), others)} Known: {', '.join(others) or 'none'}"
+            f"{did_you_mean(param.like, others)} Known: {', '.join(others) or 'none'}"
         )
     if field.required or field.default is not None:
         raise ArgError(

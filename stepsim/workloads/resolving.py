@@ -217,7 +217,7 @@ def _settings(workload: type[Workload], settings: Any) -> Mapping[str, Any]:
         if name not in known:
             raise WorkloadError(
                 f"{where}: expected names of parameters, found {name!r}"
-                f"{did_you_mean(str(name), known)} Its parameters: {_listed(known)}"
+                f"{did_you_mean(name, known)} Its parameters: {_listed(known)}"
             )
     return settings
 

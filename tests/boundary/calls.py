@@ -16,7 +16,7 @@ from tests.boundary.surface import Subject
 from tests.fuzz.reading import bounded
 from tests.graph.support import scratch
 
-__all__ = ["call", "problem_of", "with_entries"]
+__all__ = ["Entry", "call", "problem_of", "with_entries"]
 
 FINISHED = ("load_graph", "graph.wire", "Program.downtile", "Program.to_graph")
 """Of the room of the language, but for programs that are finished."""
@@ -31,19 +31,24 @@ _LONGEST = 20_000
 
 @dataclass(frozen=True)
 class Entry:
-    """A value in place of the first entry of a good argument."""
+    """A value in place of the first entry of a good argument, or of its key."""
 
     value: Any
+    key: bool = False
 
     def put_in(self, good: Any) -> Any:
-        """A mapping with the value under its first key, or a list that begins with the value."""
+        """A mapping with the value under its first key, or a list that begins with the value; with
+        ``key``, a mapping with another first key."""
+        if self.key:
+            first, *more = good.items()
+            return {self.value: first[1], **dict(more)}
         if isinstance(good, dict):
             return {**good, next(iter(good)): self.value}
         return type(good)([self.value, *good[1:]])
 
 
-def with_entries(subject: Subject) -> list[str]:
-    """Parameters whose good arguments are mappings or lists of something."""
+def with_entries(subject: Subject, *kinds: type) -> list[str]:
+    """Parameters whose good arguments are of one of these types, and not empty."""
     with _setting(subject):
         given = arguments(subject)
     return [
@@ -51,22 +56,18 @@ def with_entries(subject: Subject) -> list[str]:
         for name, good in given.items()
         if name in subject.parameters
         and subject.parameters[name].kind is not inspect.Parameter.VAR_POSITIONAL
-        and type(good) in (dict, list, tuple)
+        and type(good) in kinds
         and good
     ]
 
 
-def problem_of(subject: Subject, name: str, value: Any, *, entry: bool = False) -> str:
+def problem_of(subject: Subject, name: str, value: Any) -> str:
     """What is wrong with a call with this argument: it raises other errors than ours, its error
-    has no message, or it takes too much time or memory; empty if nothing is.
-
-    With ``entry``, the value is in place of the first entry of the good argument.
-    """
+    has no message, or it takes too much time or memory; empty if nothing is."""
     kind = subject.parameters[name].kind
-    given = (value,) if kind is inspect.Parameter.VAR_POSITIONAL else value
     try:
         with bounded(_SECONDS):
-            call(subject, **{name: Entry(value) if entry else given})
+            call(subject, **{name: (value,) if kind is inspect.Parameter.VAR_POSITIONAL else value})
     except StepSimError as error:
         text = str(error)
         return "" if text.strip() and len(text) <= _LONGEST else f"{len(text)} letters of message"

@@ -6,13 +6,14 @@ import inspect
 import random
 import sys
 from collections import defaultdict
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
-from tests.boundary.calls import call, problem_of, with_entries
+from tests.boundary.calls import Entry, call, problem_of, with_entries
 from tests.boundary.surface import INNER, RESULTS, Subject, subjects
 from tests.boundary.values import VALUES
 from tests.property_profile import THOROUGH
@@ -98,11 +99,24 @@ def test_entries_of_mappings_and_lists(room: str) -> None:
     problems = []
     for subject in ROOMS[room]:
         call(subject)
-        for name in with_entries(subject):
+        for name in with_entries(subject, dict, list, tuple):
             for title, value in VALUES.items():
-                problem = problem_of(subject, name, value(), entry=True)
-                if problem:
+                if problem := problem_of(subject, name, Entry(value())):
                     problems.append(f"st.{subject.path}({name}[first]={title}): {problem}")
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", ROOMS)
+def test_keys_of_mappings(room: str) -> None:
+    keys = {title: value for title, value in VALUES.items() if isinstance(value(), Hashable)}
+    problems = []
+    for subject in ROOMS[room]:
+        call(subject)
+        for name in with_entries(subject, dict):
+            for title, value in keys.items():
+                if problem := problem_of(subject, name, Entry(value(), key=True)):
+                    problems.append(f"st.{subject.path}({title} in {name}): {problem}")
     assert not problems, "\n".join(problems)
 
 

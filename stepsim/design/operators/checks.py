@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, get_args
 
-from stepsim.arguments import is_whole
+from stepsim.arguments import is_whole, shown
 from stepsim.design.operators.expressions import arguments_of, check_expression
 from stepsim.design.operators.routed import ROUTED, check_routed
 from stepsim.design.operators.structured import COMBINES, STRUCTURED, parts_of
@@ -82,9 +82,11 @@ def _check_tensors(graph: OperatorGraph) -> None:
     where = f"operator graph '{graph.name}'"
     for key, tensor in graph.tensors.items():
         if key != tensor.name:
-            raise CompileError(f"{where}: tensor '{tensor.name}' is listed under the name '{key}'")
+            raise CompileError(
+                f"{where}: tensor '{tensor.name}' is listed under the name {shown(key)}"
+            )
         if tensor.role not in get_args(Role):
-            near = did_you_mean(str(tensor.role), get_args(Role))
+            near = did_you_mean(tensor.role, get_args(Role))
             raise CompileError(f"{where}: tensor '{key}' has role '{tensor.role}'{near}")
         if not all(is_whole(size) and size >= 1 for size in tensor.shape):
             raise CompileError(

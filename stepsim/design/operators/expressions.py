@@ -42,7 +42,7 @@ def function_of(name: str) -> Function:
     if fn is None:
         raise CompileError(
             f"'{name}' is not a scalar function of st.fn"
-            + did_you_mean(str(name), ("arg", "const", *FUNCTIONS))
+            + did_you_mean(name, ("arg", "const", *FUNCTIONS))
         )
     return fn
 

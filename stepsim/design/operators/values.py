@@ -55,8 +55,10 @@ def evaluate(
     names = [tensor.name for tensor in given]
     for name in values:
         if name not in names:
-            near = did_you_mean(str(name), names)
-            raise CompileError(f"{graph.name}: no input, weight or state is called '{name}'{near}")
+            near = did_you_mean(name, names)
+            raise CompileError(
+                f"{graph.name}: no input, weight or state is called {shown(name)}{near}"
+            )
     found = {t.name: _given(graph, t, values, scalar) for t in given}
     with np.errstate(all="ignore"):
         for op in graph.ops:

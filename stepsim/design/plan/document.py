@@ -295,7 +295,7 @@ def _edges(reader: Reader, graph: DataflowGraph) -> tuple[Edge, ...]:
     known = {edge.name: edge for edge in graph.edges}
     for name in rows:
         if name not in known:
-            near = did_you_mean(str(name), known)
+            near = did_you_mean(name, known)
             reader.refuse(f"edges.{name}", f"edges: there is no edge '{name}'{near}")
     made = []
     for name, edge in known.items():
@@ -307,7 +307,7 @@ def _edges(reader: Reader, graph: DataflowGraph) -> tuple[Edge, ...]:
         if unknown:
             reader.refuse(
                 f"edges.{name}",
-                f"edges: '{name}' has {shown(unknown[0])}{did_you_mean(str(unknown[0]), keys)}",
+                f"edges: '{name}' has {shown(unknown[0])}{did_you_mean(unknown[0], keys)}",
             )
         changes = {key: row[key] for key in row if key != "buffers"}
         if "buffers" in row:

@@ -39,7 +39,7 @@ class Reader:
             )
         for key in self.data:
             if key not in keys:
-                self.refuse(key, f"unknown key '{key}'{did_you_mean(str(key), keys)}")
+                self.refuse(key, f"unknown key '{key}'{did_you_mean(key, keys)}")
 
     def get(self, name: str, kind: type[_R]) -> _R:
         """A value at the top."""
@@ -70,7 +70,7 @@ class Reader:
             self.refuse(path, f"{path}: expected lines 'key: value', found {shown(row)}")
         for key in row:
             if key not in keys:
-                near = did_you_mean(str(key), keys)
+                near = did_you_mean(key, keys)
                 self.refuse(f"{path}.{key}", f"{path}: unknown key {shown(key)}{near}".rstrip("."))
 
     def build(self, path: str, make: type[_R], row: Any) -> _R:

@@ -35,8 +35,8 @@ def weights_of(where: str, weights: object) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for name, weight in weights.items():
         if name not in _WORKS:
-            near = did_you_mean(str(name), _WORKS)
-            raise ArgError(f"{where}: there is no function st.fn.{name}{near}")
+            near = did_you_mean(name, _WORKS)
+            raise ArgError(f"{where}: there is no function st.fn.{shown(name, str)}{near}")
         if not _WORKS[name]:
             raise ArgError(f"{where}: {name} counts no FLOPs, so no weight; leave it out")
         found[name] = FLOP_WEIGHT.checked(f"{where}[{name!r}]", weight)

@@ -129,7 +129,7 @@ def numbers_of(generation: str, given: Mapping[str, Any] | str | Path | None = N
     for group, names in (given or {}).items():
         if group not in table:
             raise GraphFileError(
-                f"{where}: there is no group {shown(group)}{did_you_mean(str(group), table)} "
+                f"{where}: there is no group {shown(group)}{did_you_mean(group, table)} "
                 f"Groups are {', '.join(table)}"
             )
         if not isinstance(names, Mapping):
@@ -146,7 +146,7 @@ def _extend(where: str, known: dict[str, int], given: Mapping[Any, Any]) -> None
     for name, number in given.items():
         if name not in known:
             raise GraphFileError(
-                f"{where}: unknown name {shown(name)}{did_you_mean(str(name), known)} Known "
+                f"{where}: unknown name {shown(name)}{did_you_mean(name, known)} Known "
                 f"are {', '.join(known)}"
             )
         if not is_whole(number) or not 1 <= number <= _MOST or number in _RESERVED:

@@ -103,7 +103,7 @@ def simulate_collective(
 
 def _chosen(what: str, word: Any, known: dict[str, Any]) -> Any:
     if not isinstance(word, str) or word not in known:
-        near = did_you_mean(word, known) if isinstance(word, str) else "."
+        near = did_you_mean(word, known)
         names = ", ".join(f"'{name}'" for name in known)
         raise ArgError(
             f"{what}: expected one of {names}, found {shown(word)}{near.removesuffix('.')}"

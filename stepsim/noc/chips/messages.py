@@ -82,11 +82,11 @@ def _columns(messages: Any) -> tuple[NDArray[np.int64], ...]:
         if name not in names:
             raise ArgError(
                 f"messages: expected a column '{name}', found the columns "
-                f"{', '.join(map(str, names)) or 'none'}"
+                f"{', '.join(shown(one, str) for one in names) or 'none'}"
             )
     for name in names:
         if name not in COLUMNS:
-            near = did_you_mean(name, COLUMNS) if isinstance(name, str) else "."
+            near = did_you_mean(name, COLUMNS)
             raise ArgError(
                 f"messages: unknown column {shown(name)}{near} Known: {', '.join(COLUMNS)}"
             )

@@ -209,7 +209,7 @@ def method_table(
     rows = []
     for method in methods:
         if method not in METHODS:
-            near = did_you_mean(str(method), METHODS)
+            near = did_you_mean(method, METHODS)
             raise ArgError(f"method_table: there is no method {shown(method)}{near}")
         if method == "path lp" and task.published is None:
             continue

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from stepsim.arguments import shown
 from stepsim.arrow import pa
+from stepsim.errors import ArgError
 from stepsim.results.places import unnumbered
 from stepsim.results.schemas import FIFOS_SCHEMA
 from stepsim.results.stalls import stall_tree
@@ -94,6 +96,9 @@ def stall_changes(before: Stalls, after: Stalls) -> list[StallChange]:
     follow from them and add up along a pipeline; within each part the largest change is first.
     Own changes below a hundredth of the largest change are listed among the waits.
     """
+    for name in (*before, *after):
+        if not isinstance(name, str):
+            raise ArgError(f"stall_changes: expected names of operators, found {shown(name)}")
     found = []
     for operator in dict.fromkeys([*after, *before]):
         first, second = before.get(operator, {}), after.get(operator, {})

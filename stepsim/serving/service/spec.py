@@ -73,7 +73,7 @@ class ServeSpec:
         values = dict(given)
         overrides = values.pop("overrides", None) or {}
         problems = [
-            (str(name), f"unknown{did_you_mean(str(name), known)}")
+            (shown(name, str), f"unknown{did_you_mean(name, known)}")
             for name in values
             if name not in known
         ]

@@ -58,7 +58,7 @@ class Split:
         for key in given:
             if key not in _KEYS:
                 raise ArgError(
-                    f"unknown key {shown(key)}{did_you_mean(str(key), _KEYS)} Known: "
+                    f"unknown key {shown(key)}{did_you_mean(key, _KEYS)} Known: "
                     f"{', '.join(_KEYS)}, {_GRAMMAR}"
                 )
         for key in _KEYS:

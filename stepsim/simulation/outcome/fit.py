@@ -163,7 +163,7 @@ def checked_regions(prepared: Prepared, regions: object) -> dict[str, int]:
             )
         chosen = [one for one in names if _fits(name, one)] if isinstance(name, str) else []
         if not chosen:
-            near = did_you_mean(name, names) if isinstance(name, str) else "."
+            near = did_you_mean(name, names)
             raise ArgError(
                 f"{where} names {shown(name)}, which is not an operator{near} Names are those of "
                 "Result.units; one that ends with * matches all with that prefix"

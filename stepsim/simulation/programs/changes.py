@@ -79,7 +79,7 @@ def checked_depths(wiring: Wiring, depths: object) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for name, depth in named_now(where, wiring, "FIFO", depths).items():
         if name not in known:
-            near = did_you_mean(name, known) if isinstance(name, str) else "."
+            near = did_you_mean(name, known)
             raise ArgError(
                 f"{where}: the program has no FIFO {shown(name)}{near} The names of its "
                 f"{len(known)} FIFOs are in the column 'name' of Result.fifos"
@@ -368,7 +368,7 @@ def _number_of(where: str, numbers: Mapping[str, int], name: Any) -> int:
     """Number of the unit of an operator."""
     number = numbers.get(name) if isinstance(name, str) else None
     if number is None:
-        near = did_you_mean(name, numbers) if isinstance(name, str) else "."
+        near = did_you_mean(name, numbers)
         raise ArgError(
             f"{where} names {shown(name)}, which is not an operator{near} Names are those of "
             "Result.units"

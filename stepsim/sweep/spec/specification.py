@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError
 
 import stepsim.ensembles
 import stepsim.simulation
+from stepsim.arguments import shown
 from stepsim.data import in_known_group
 from stepsim.documents import load_yaml
 from stepsim.errors import ArgError, SweepError
@@ -377,10 +378,22 @@ def read_spec(
             "hdl-arbiter for the last step before the hardware level. Single points run with "
             "`stepsim run --level hardware`, several as your own figure, whose Run has a level"
         )
+    for key in data:
+        if not _is_text(key):
+            raise SweepError(f"{where}: keys are names such as workload, found {shown(key)}")
     draft = _validated(data, where, lines, kind)
     if draft.spec is None or not isinstance(source, str | Path):
         return with_service(draft)
     return with_service(draft.of(_resolved(draft.spec, Path(source).parent)))
+
+
+def _is_text(key: object) -> bool:
+    """Whether a key can be written out; Python writes no number of 5,000 digits."""
+    try:
+        str(key).encode()
+    except ValueError:
+        return False
+    return True
 
 
 def _validated(
@@ -406,7 +419,8 @@ def _validated(
         p for p in problems if not p.startswith(tuple(f"{n}: " for n in meant.values()))
     )
     wrong = frozenset(keys.difference(meant.values()))
-    rest = {key: value for key, value in data.items() if str(key) not in wrong}
+    # A key that is no text has another name in the error: True is 1.
+    rest = {key: value for key, value in data.items() if isinstance(key, str) and key not in wrong}
     try:
         whole = kind.model_validate(rest | {near: data[key] for key, near in meant.items()})
         return Draft(whole, where, _also_as(meant, lines), problems, wrong)

@@ -61,7 +61,7 @@ class Parts:
             if name not in _PARTS:
                 raise ArgError(
                     f"expected parts of {', '.join(_PARTS)} joined by +, found {shown(name)}"
-                    f"{did_you_mean(str(name), _PARTS).rstrip('.')}"
+                    f"{did_you_mean(name, _PARTS).rstrip('.')}"
                 )
         if not self.names:
             raise ArgError(

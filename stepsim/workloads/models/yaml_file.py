@@ -157,6 +157,6 @@ def _windows(keys: Keys | None) -> Windows | None:
 def _known(keys: Keys, names: tuple[str, ...]) -> None:
     for key in keys.values:
         if key not in names:
-            near = did_you_mean(key, names) if isinstance(key, str) else "."
+            near = did_you_mean(key, names)
             near = f"{near} Known" if near != "." else "; known"
             keys.problem(f"unknown key {keys.path}{shown(key)}{near} are {', '.join(names)}")

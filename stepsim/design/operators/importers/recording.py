@@ -103,7 +103,7 @@ def _check_unknown(
         if name not in places:
             raise CompileError(
                 f"{reader}: costs are given for '{name}', which is no unknown operator of the "
-                f"model{did_you_mean(str(name), places)}"
+                f"model{did_you_mean(name, places)}"
             )
         if not is_number(cost) or cost < 0:
             raise CompileError(

@@ -312,7 +312,9 @@ class RepeatedBlock:
         for name in [*values, *known]:
             if name not in known or name not in values:
                 what = "is missing" if name in known else "is not a value of the model"
-                raise CompileError(f"{self.block.name}: '{name}' {what}; give each layer its own")
+                raise CompileError(
+                    f"{self.block.name}: {shown(name)} {what}; give each layer its own"
+                )
         passed = {name: values[name] for name in shared}
         results: dict[str, Any] = {}
         for layer in range(self.layers):

@@ -129,7 +129,7 @@ def sizes_of(where: str, given: dict[str, Any], *, also: tuple[str, ...] = ()) -
     known = fields_of(ModelSizes)
     for name in given:
         if name not in known:
-            near = did_you_mean(str(name), [*known, *also])
+            near = did_you_mean(name, [*known, *also])
             raise ArgError(
                 f"{where}: there is no argument {shown(name)}{near} Sizes of a model that is "
                 f"named: {', '.join(known)}"

@@ -140,7 +140,7 @@ def fuse_kernels(
         )
     abstract, clusters = fusion_graph(graph), _clusters(graph)
     if method not in _METHODS:
-        near = did_you_mean(str(method), _METHODS)
+        near = did_you_mean(method, _METHODS)
         raise CompileError(
             f"fuse_kernels: there is no method '{method}'{near} Known: {', '.join(_METHODS)}"
         )

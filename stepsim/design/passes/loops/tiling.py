@@ -60,7 +60,7 @@ def tile(
     names = [op.name for op in graph.ops]
     for name in stated:
         if name not in names:
-            near = did_you_mean(str(name), names)
+            near = did_you_mean(name, names)
             raise CompileError(f"tile: {graph.name} has no operator '{name}'{near}")
     rows, parts = dynamic_dims(graph), parts_read(graph)
     return graph.replaced(
@@ -130,7 +130,7 @@ def _default_step(op: Op, dim: str, size: int, parts: Parts) -> int:
 
 def _check_step(op: Op, dim: str, step: int, whole: frozenset[str], single: frozenset[str]) -> None:
     if dim not in op.sizes:
-        near = did_you_mean(str(dim), op.sizes)
+        near = did_you_mean(dim, op.sizes)
         raise CompileError(f"tile: {op.title()} has no dim '{dim}'{near}")
     size = _unbroken(op, dim)
     if step < 1 or size % step:
@@ -260,14 +260,14 @@ def permute(
     CompileError : there is no such order or operator, or the dims are not those of the operator.
     """
     if order not in ORDERS:
-        near = did_you_mean(str(order), ORDERS)
+        near = did_you_mean(order, ORDERS)
         raise CompileError(f"permute: the order is '{order}'{near} Known: {', '.join(ORDERS)}")
     by_stream = stream_orders(graph) if order == "tokens_outermost" else {}
     stated = {**by_stream, **(orders or {})}
     names = [op.name for op in graph.ops]
     for name in stated:
         if name not in names:
-            near = did_you_mean(str(name), names)
+            near = did_you_mean(name, names)
             raise CompileError(f"permute: {graph.name} has no operator '{name}'{near}")
     first = "reduction" if order == "reductions_outermost" else "parallel"
     made = []
@@ -324,7 +324,7 @@ def unroll(
         there is no such method.
     """
     if method not in _METHODS:
-        near = did_you_mean(str(method), _METHODS)
+        near = did_you_mean(method, _METHODS)
         raise CompileError(
             f"unroll: there is no method '{method}'{near} Known: {', '.join(_METHODS)}"
         )

@@ -55,7 +55,7 @@ def vectorize_fifos(
                 f"vectorize_fifos: '{name}' is untyped and passes whole tiles; leave it out"
             )
         if name not in names:
-            near = did_you_mean(str(name), names)
+            near = did_you_mean(name, names)
             raise CompileError(f"vectorize_fifos: no edge within a group is '{name}'{near}")
     made = []
     for edge in graph.edges:

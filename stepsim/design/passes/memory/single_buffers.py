@@ -52,7 +52,7 @@ def single_buffers(
         chosen = set(names)
     for name in sorted(chosen):
         if name not in owners:
-            near = did_you_mean(str(name), owners)
+            near = did_you_mean(name, owners)
             raise CompileError(f"single_buffers: no edge or load is '{name}'{near}")
         if names is not None and _converter(owners[name]) is None:
             raise CompileError(
