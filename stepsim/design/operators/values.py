@@ -20,6 +20,7 @@ from stepsim.arguments import shown
 from stepsim.design.operators.expressions import products_of, value_of
 from stepsim.design.operators.given import numbers_of
 from stepsim.design.operators.routed_values import ROUTED_VALUES
+from stepsim.design.operators.selections import CHOSEN, check_chosen, is_rank
 from stepsim.design.operators.structured import parts_of
 from stepsim.design.operators.types import Index, Op, Operand, Tensor
 from stepsim.errors import CompileError, did_you_mean
@@ -47,8 +48,8 @@ def evaluate(
 
     Raises
     ------
-    CompileError : an array is missing, unknown, or of another shape; indices are out of range; or
-        an operator is opaque.
+    CompileError : an array is missing, unknown, or of another shape; indices, given or computed,
+        are out of range; or an operator is opaque.
     """
     scalar = _scalar(dtype)
     given = graph.with_role("input", "weight", "state")
@@ -60,12 +61,19 @@ def evaluate(
                 f"{graph.name}: no input, weight or state is called {shown(name)}{near}"
             )
     found = {t.name: _given(graph, t, values, scalar) for t in given}
+    producers = {op.output.tensor: op for op in graph.ops}
     with np.errstate(all="ignore"):
         for op in graph.ops:
             tensor = graph.tensors[op.output.tensor]
             made = np.empty(tensor.shape, scalar)
             target = _view(made, op.output, op, [d.name for d in op.dims if d.kind == "parallel"])
-            _KINDS[op.kind](op, [found[operand.tensor] for operand in op.inputs], target)
+            inputs = [found[operand.tensor] for operand in op.inputs]
+            if op.body == CHOSEN and not is_rank(producers.get(op.inputs[0].tensor)):
+                numbers, positions = (
+                    _broadcast(inputs[i], op.inputs[i], op, op.sizes) for i in (0, 1)
+                )
+                check_chosen(op, numbers, positions)
+            _KINDS[op.kind](op, inputs, target)
             found[tensor.name] = made
     return found
 

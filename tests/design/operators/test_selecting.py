@@ -59,6 +59,30 @@ def test_what_numbers_of_a_run_choose(name: str) -> None:
     same_on_tiles(graph, values)
 
 
+OUTSIDE: dict[str, Callable[[GraphBuilder, Ref, Ref, Ref], Ref]] = {
+    "take": lambda b, x, i, at: b.take(b.transpose(x), b.select(i, 1, 0), at),
+    "gather": lambda b, x, i, at: b.gather(x, i, at),
+    "scatter": lambda b, x, i, at: b.scatter(b.slice(x, 1, 0, 2), i, at, 6),
+    "add_rows": lambda b, x, i, at: b.add_rows(x, b.select(i, 1, 0), at, 6),
+}
+
+
+@pytest.mark.parametrize("number", [-1, 6, 2.5, np.nan])
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_numbers_that_are_no_position_are_named(name: str, number: float) -> None:
+    b = GraphBuilder("chosen", dtype="f32")
+    x, positions, i = b.input("x", X.shape), b.input("positions", (6,)), b.input("i", (4, 2))
+    b.output(OUTSIDE[name](b, x, b.scale(i, 1.0), positions), "y")
+    graph, values = b.graph(), {"x": X, "positions": np.arange(6)}
+    good = np.array([[1, 0], [2, 4], [5, 3], [0, 1]])
+    graph.evaluate({**values, "i": good})
+    wrong = good.astype(float)
+    wrong[2, 0] = number
+    told = f"operator '{name}'.*: {number:g} of 'scale' is none of its positions, 0 to 5; give"
+    with pytest.raises(CompileError, match=told):
+        graph.evaluate({**values, "i": wrong})
+
+
 def test_of_equal_values_the_first_comes_first() -> None:
     b = GraphBuilder("chosen", dtype="f32")
     x, positions = b.input("x", (5,)), b.input("positions", (5,))

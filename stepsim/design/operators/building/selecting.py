@@ -2,7 +2,8 @@
 
 An address off chip is fixed when a program is made, so that numbers that a run computes are
 compared with all positions of an axis: what they choose is a sum over the positions, of which one
-counts. Numbers that are no position choose nothing, which gives 0.
+counts. Numbers that are no position choose nothing, which gives 0 in a run; evaluating the graph
+refuses them.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from collections.abc import Sequence
 from stepsim.arguments import is_whole, shown
 from stepsim.design.operators.building.recorder import Labels, Ref
 from stepsim.design.operators.building.windows import Windows
-from stepsim.design.operators.expressions import Expr
+from stepsim.design.operators.selections import CHOSEN, rank_body
 from stepsim.typed import typed_class
 
-_CHOSEN: Expr = ("where", ("eq", ("arg", 0), ("arg", 1)), ("arg", 2), ("const", 0.0))
 POSITION = "f32"
 """Scalar type of positions, exact up to 2**24; whole numbers of other types cannot be loaded."""
 
@@ -90,16 +90,13 @@ class Selecting(Windows):
         labels = [f"d{i}" for i in range(x.rank)]
         others = [*labels[:at], "other", *labels[at + 1 :]]
         positions = self._first(positions, x.shape[at])
-        own, other = ("arg", 0), ("arg", 1)
-        body: Expr = (
-            "add", ("lt" if least else "gt", other, own),
-            ("mul", ("eq", other, own), ("lt", ("arg", 3), ("arg", 2))),
-        )  # fmt: skip
         operands: list[tuple[Ref, Labels]] = [
             (x, labels), (x, others), (positions, [labels[at]]), (positions, ["other"]),
         ]  # fmt: skip
         output = [(label,) for label in labels]
-        return self.record("rank", operands, output, body=body, combine="sum", dtype=POSITION)
+        return self.record(
+            "rank", operands, output, body=rank_body(least), combine="sum", dtype=POSITION
+        )
 
     def ranked(
         self, rank: Ref, positions: Ref, count: int, x: Ref | None = None, axis: int = -1
@@ -120,7 +117,7 @@ class Selecting(Windows):
         first = self._first(positions, count)
         return self.record(
             "places" if x is None else "ranked", [(rank, labels), (first, ["j"]), values],
-            [(label,) for label in output], body=_CHOSEN, combine="sum",
+            [(label,) for label in output], body=CHOSEN, combine="sum",
             dtype=POSITION if x is None else None,
         )  # fmt: skip
 
@@ -146,5 +143,5 @@ class Selecting(Windows):
             positions = self._first(positions, values[0].shape[list(values[1]).index(along)])
         return self.record(
             name, [indices, (positions, [along]), values], [(label,) for label in output],
-            body=_CHOSEN, combine="sum",
+            body=CHOSEN, combine="sum",
         )  # fmt: skip
