@@ -105,7 +105,13 @@ def test_designs_are_compared_replicate_by_replicate(replicated: Path) -> None:
         ({"replicates": {"sed": [0, 1]}}, "replicates.sed: .*did you mean 'seed'"),
         ({"replicates": {"seed": [0, 0]}}, "replicates.seed: holds a value twice"),
         ({"replicates": {"seed": []}}, "replicates.seed: is empty"),
-        ({"grid": {"fifo_depth": [2, "auto"]}}, "machine.fifo.depth, or a parameter declared with"),
+        ({"grid": {"fifo_depth": [2, "a.yaml"]}}, r"fifo_depth.*have one depth for all FIFOs"),
+        ({"grid": {"fifo_depth": ["auto", 0]}}, r"\(fifo_depth=0\): fifo_depth: .* integer from 1 "),
+        ({"grid": {"fifo_depth": ["auto", "x"]}}, r"\(fifo_depth=x\): fifo_depth: .*, found the text 'x'"),
+        (
+            {"grid": {"fifo_depth": [4, "auto"]}, "parameters": {"machine.fifo.depth": 2}},
+            "fifo_depth: found with machine.fifo.depth, which is the same",
+        ),
         ({"replicates": {"tile": [1, 2]}}, "replicates.tile: also given in grid, points or param"),
         ({"replicates": {"seed": [0, "x"]}}, r"seed: expected a whole number from 0, found 'x'"),
     ],
@@ -125,6 +131,22 @@ def test_a_search_takes_no_replicates(file: Path, tmp_path: Path) -> None:
     }
     with pytest.raises(SweepError, match="replicates: a search compares designs over traces"):
         tune(spec, tmp_path / "tuned")
+
+
+def test_a_depth_beside_auto_is_that_of_the_machine(file: Path, tmp_path: Path) -> None:
+    """A workload without a parameter for the depth of its FIFOs takes both on one axis."""
+    out = tmp_path / "depths"
+    spec = {"workload": f"{file}:drawn", "grid": {"fifo_depth": ["auto", 64, 1]}}
+    run_sweep({**spec, "parameters": {"tile": 8}}, out)
+    sized, deep, shallow = read_runs(out, ["cycles", "fifo_depths", "parameters"]).to_pylist()
+    program = find_workload(f"{file}:drawn").load()(tile=8).build(st.workloads.Data()).program
+    for row, depth in ((deep, 64), (shallow, 1)):
+        machine = st.load_machine("sda-1024", {"fifo.depth": depth})
+        assert (row["cycles"], row["fifo_depths"]) == (st.simulate(program, machine).cycles, None)
+        assert json.loads(row["parameters"])["fifo_depth"] == depth
+    assert deep["cycles"] < shallow["cycles"]
+    assert json.loads(sized["fifo_depths"]) == size_fifos(program).depths
+    assert json.loads(sized["parameters"])["fifo_depth"] == "auto"
 
 
 def test_depths_are_found_for_each_run_and_deadlocks_have_their_fix(

@@ -32,15 +32,13 @@ from stepsim.workloads import (
 
 _LABEL_LENGTH = 80
 _MACHINE = "machine."
+_DEPTH = "machine.fifo.depth"
+"""The depth of all FIFOs of a workload without a parameter for it."""
 _FILES = ("machine", "model")
 _ONE_DEPTH = (
     "; design points have one depth for all FIFOs, or auto, which finds the least bytes for each "
     "run. Use depths from a file with `stepsim run --fifo-depth FILE.yaml`, or state them by "
     "with_depth in your own workload"
-)
-_NO_DEPTH = (
-    ". One depth of all FIFOs is machine.fifo.depth, or a parameter declared with "
-    'Param(machine="fifo.depth"); auto needs neither'
 )
 _PLAIN = (int, float, str, bool, NoneType)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
@@ -158,9 +156,13 @@ class Design:
             if key != "machine" and not key.startswith(_MACHINE)
         }
         self._config = own.pop("config", None)
-        depth = depth_parameter(fields_of(self._workload))
+        known = fields_of(self._workload)
+        depth = depth_parameter(known)
         self._least_depths = depth if own.get(depth) == AUTO_DEPTH else None
-        if self._least_depths is not None:
+        # Without a parameter for it, one depth of all FIFOs is that of the machine.
+        given = depth not in known and depth in own and not is_depth_plan(own[depth])
+        self._machine_depth = depth if given else None
+        if given or self._least_depths is not None:
             del own[depth]
         self.given = own
 
@@ -172,9 +174,8 @@ class Design:
         known = fields_of(self._workload)
         for key, text in found:
             depth = key in known and known[key].param.machine == "fifo.depth"
+            depth = depth or (key == depth_parameter(known) and key not in known)
             advice = _ONE_DEPTH if depth and is_depth_plan(self.given[key]) else ""
-            if key == depth_parameter(known) and key not in known:
-                advice = _NO_DEPTH
             self._blame(key, text + advice, misnamed=key not in known)
         if self._fix is not None and self._least_depths is not None:
             self._blame(
@@ -249,7 +250,7 @@ class Design:
             self._machine,
             counting_of(self._spec.counting, found.config),
             content,
-            self._least_depths,
+            self._depths(),
             self.group,
             self._replicate(),
             self._fix,
@@ -261,6 +262,11 @@ class Design:
     def _replicate(self) -> str | None:
         """The values that distinguish it from the others of its group, as text."""
         return _text({key: self._design[key] for key in self._spec.replicates}) or None
+
+    def _depths(self) -> tuple[str, Any] | None:
+        """The key for the depths of FIFOs, where the workload does not take its value."""
+        key = self._least_depths or self._machine_depth
+        return None if key is None else (key, self._values[key])
 
     def _sizing(self) -> list[str]:
         """The part of its content that says that depths are found for each run."""
@@ -295,6 +301,14 @@ class Design:
             for key, value in self._values.items()
             if key.startswith(_MACHINE)
         }
+        if self._machine_depth is not None:
+            if _DEPTH in self._values:
+                self._blame(
+                    self._machine_depth,
+                    f"found with {_DEPTH}, which is the same for this workload; give one of them",
+                )
+                return None
+            overrides[_DEPTH.removeprefix(_MACHINE)] = self._values[self._machine_depth]
         usual: Machine | str = self._spec.machine
         if "machine" not in self._spec.model_fields_set:
             usual = self._workload.own_machine or usual
@@ -340,6 +354,8 @@ class Design:
 
     def _blame(self, key: str, text: str, *, misnamed: bool = False) -> None:
         """Add a problem at its key: in the design point, or once for all of them."""
+        if key == _DEPTH and self._machine_depth is not None:
+            key = self._machine_depth
         for axes in ("grid", "replicates"):
             if misnamed and key in getattr(self._spec, axes):
                 self._problems.add(f"{axes}.{key}: {text}")

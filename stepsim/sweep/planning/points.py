@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from stepsim.arguments import AUTO_DEPTH
 from stepsim.errors import ArgError, StepSimError
 from stepsim.machine import Machine
 from stepsim.simulation import Case, Fix
@@ -26,8 +27,9 @@ class Point:
         given are left out.
     fix : changes that are made to its program; None without any.
     content : its canonical values, which are part of the keys of its runs.
-    least_depths : the parameter for the depth of FIFOs, if each run gets the depths of the fewest
-        bytes; else None.
+    depths : the key for the depth of FIFOs and its value, if the workload does not take it:
+        ``auto``, with which each run gets the depths of the fewest bytes, or that of the machine;
+        else None.
     group : index of the first of its replicates, over which results are means.
     replicate : the values that distinguish it from these, as text; None without replicates.
     origins, config : see `Resolved`.
@@ -43,7 +45,7 @@ class Point:
     machine: Machine | None
     counting: str
     content: list[Any]
-    least_depths: str | None
+    depths: tuple[str, Any] | None
     group: int
     replicate: str | None
     fix: Fix | None = None
@@ -53,6 +55,11 @@ class Point:
         """The machine of its runs, with the values of the fix."""
         assert self.machine is not None  # programs have one
         return self.machine if self.fix is None else self.fix.applied_to(self.machine)
+
+    @property
+    def finds_depths(self) -> bool:
+        """Whether each run gets the depths of the fewest bytes."""
+        return self.depths is not None and self.depths[1] == AUTO_DEPTH
 
     @property
     def machine_values(self) -> dict[str, Any]:

@@ -153,7 +153,7 @@ class ServiceDesign(Design):
     def __init__(self, spec: SweepSpec, *rest: Any) -> None:
         super().__init__(spec, *rest)
         self._service: ServeSpec | None = None
-        self._least_depths = None
+        self._least_depths = self._machine_depth = None
         self.given = {
             key: value
             for key, value in self._values.items()

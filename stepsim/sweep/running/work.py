@@ -16,7 +16,6 @@ import pyarrow as pa
 
 import stepsim.simulation
 import stepsim.sizing
-from stepsim.arguments import AUTO_DEPTH
 from stepsim.collection import without_collection
 from stepsim.graph import Bindings, without_source_lines
 from stepsim.results import ENDED
@@ -133,8 +132,8 @@ class _About:
             **describe(point.source, self.resolved, point.run_machine, point.counting, None),
             **_version_columns(),
         }
-        if point.least_depths is not None:
-            self.columns |= _sized_columns(point.least_depths, self.columns)
+        if point.depths is not None:
+            self.columns |= _depth_columns(*point.depths, self.columns)
 
 
 class _Rows:
@@ -165,7 +164,7 @@ class _Rows:
             workload = self._about.resolved.workload
             data = trace.fed_to(type(workload), workload.values())
             case = _case(self._chunk, self._about, data)
-            if self._chunk.point.least_depths is not None:
+            if self._chunk.point.finds_depths:
                 case = stepsim.sizing.with_least_depths(case, data)
                 identity["fifo_depths"] = json.dumps(dict(case.prepared.fifo_depths))
             self.prepare_seconds += time.perf_counter() - begin
@@ -298,9 +297,9 @@ class _Failure:
         return {**self.identity, **own}
 
 
-def _sized_columns(parameter: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameter for the depth of FIFOs where each run has depths of its own."""
-    parameters = json.loads(columns["parameters"]) | {parameter: AUTO_DEPTH}
+def _depth_columns(parameter: str, value: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The key for the depth of FIFOs where the workload does not take its value."""
+    parameters = json.loads(columns["parameters"]) | {parameter: value}
     origins = json.loads(columns["origins"]) | {parameter: "given"}
     stated = {parameter: None} if parameter in columns else {}
     return {
