@@ -22,7 +22,10 @@ from stepsim.lowering.network_of_program import (
     timing_of as timing_of,
     unit_bandwidth as unit_bandwidth,
 )
-from stepsim.lowering.rebind import ImageTemplate as ImageTemplate
+from stepsim.lowering.rebind import (
+    ImageTemplate as ImageTemplate,
+    with_integers as with_integers,
+)
 from stepsim.lowering.retimed import (
     compute_bandwidths as compute_bandwidths,
     dispatch_widths as dispatch_widths,

@@ -1,4 +1,5 @@
-"""Lay out a network once and change only the selectors that come from routing tables.
+"""Lay out a network once and change only the selectors that come from routing tables, or the
+integers of sources.
 
 A routing table decides which flags of its selectors are set, and nothing else in an image: not the
 units, channels, tokens or sizes. Every token of a routing has its own selector, so another table
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.errors import LoweringError
 from stepsim.frozen import frozen
 from stepsim.kernels import SOURCE
 from stepsim.lowering.builder import build_image
@@ -106,6 +108,25 @@ class ImageTemplate:
             self._beginning = self._image.begin_digest()
         object.__setattr__(made, "beginning", self._beginning)
         return made
+
+
+def with_integers(image: Image, values: Mapping[int, NDArray[np.int64]]) -> Image:
+    """The image whose "MetadataGen" units, by index, send these integers.
+
+    Raises
+    ------
+    LoweringError : a unit sends another number of integers.
+    """
+    tokens = image.tokens.copy()
+    for u, new in values.items():
+        par = image.units[u]["par"]
+        first, count = (int(image.params[par + SOURCE.place(name)]) for name in ("first", "count"))
+        if new.size != count:
+            raise LoweringError(
+                f"metadata '{image.unit_names[u]}': {new.size} integers, expected {count}"
+            )
+        tokens["value"][first : first + count] = new.ravel()
+    return replace(image, tokens=tokens)
 
 
 def _with_groups(image: Image, groups: list[_Group]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -32,6 +32,7 @@ from stepsim.simulation.outcome.token_bytes import largest_tokens as largest_tok
 from stepsim.simulation.outcome.verdict import excess_of as excess_of
 from stepsim.simulation.programs.changes import (
     depth_of as depth_of,
+    with_metadata as with_metadata,
     with_named_depths as with_named_depths,
 )
 from stepsim.simulation.programs.fix_file import (

@@ -55,6 +55,55 @@ def test_an_exact_step_is_the_sum_of_its_layers_and_the_head() -> None:
     assert model.programs.runs == before
 
 
+EQUAL = [
+    batch((0, 1, 9), (1, 1, 30)),
+    batch((0, 1, 10), (1, 1, 31)),
+    batch((0, 1, 50), (3, 1, 3)),
+    batch((0, 5, 50), (3, 1, 4)),
+    batch((3, 1, 200), (0, 1, 1)),
+]
+"""Batches, of which all but one have equal new tokens."""
+
+
+def built_by(monkeypatch: pytest.MonkeyPatch) -> list[Data]:
+    """The data of programs that will be built."""
+    found: list[Data] = []
+    build = Step.build
+
+    def noted(step: Step, data: Data) -> Any:
+        found.append(data)
+        return build(step, data)
+
+    monkeypatch.setattr(Step, "build", noted)
+    return found
+
+
+def test_batches_of_equal_new_tokens_share_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def costs(programs: StepPrograms, one: Batch) -> Any:
+        return programs.layers(0, one, list(routing().all_ids(one)))
+
+    alone = [costs(StepPrograms(layer(), machine()), one) for one in EQUAL]
+    built = built_by(monkeypatch)
+    programs = StepPrograms(layer(), machine())
+    assert [costs(programs, one) for one in EQUAL] == alone
+    assert [costs(programs, one) for one in EQUAL] == alone
+    assert len(built) == 2
+    assert len({cost for costs in alone for cost in costs}) > len(EQUAL)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"), [("sda-1024", {"onchip.capacity_bytes": 2**30}), ("hdl-dram", {})]
+)
+def test_programs_are_not_shared_where_the_size_of_caches_counts(
+    name: str, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = built_by(monkeypatch)
+    programs = StepPrograms(layer(), load_machine(name, {"clock_ghz": 2.0, **changes}))
+    for one in EQUAL:
+        programs._of_batch(0, one, routing().ids(one, 0))
+    assert len(built) == len(EQUAL)
+
+
 def test_chunks_that_yield_nothing_need_no_head() -> None:
     model = ExactSteps(layer(), machine(), routing())
     silent = batch((2, 20, 0), emits=False)

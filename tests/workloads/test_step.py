@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as hs
 
-from stepsim.errors import ArgError
+from stepsim.errors import ArgError, LoweringError
+from stepsim.simulation import prepare, with_metadata
 from stepsim.workloads import KV_LENGTHS, NEW_TOKENS, ROUTING, Data, ParameterError, Step
-from stepsim.workloads.models import Dense
+from stepsim.workloads.models import Dense, LatentHeads
 from stepsim.workloads.models.windows import Windows
+from tests.property_profile import profile
 from tests.workloads.step_values import model_of
 from tests.workloads.support import run, used
 
@@ -55,6 +58,46 @@ def test_a_dense_network_has_the_bandwidth_of_products() -> None:
     dense = model_of(experts=None, dense=Dense(64))
     assert (step().network_bw, step(model=dense).network_bw) == (1024, 20480)
     assert step(model=dense, moe_bw=7).network_bw == 7
+
+
+@hs.composite
+def _steps_of_equal_new_tokens(draw: Any) -> tuple[Step, Data, Data]:
+    """A layer, and two batches that differ in their cached tokens."""
+    model = model_of(**draw(hs.sampled_from([
+        {}, {"windows": Windows(9)}, {"experts": None, "dense": Dense(64)},
+        {"heads": LatentHeads(heads=4, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=8,
+                              v_head_dim=8)},
+    ])))  # fmt: skip
+    made = step(
+        model=model,
+        strategy=draw(hs.sampled_from(["coarse", "interleaved", "dynamic"])),
+        attention_regions=draw(hs.integers(1, 3)),
+        part=draw(hs.sampled_from(["layer", "layer+head"])),
+    )
+    new = draw(hs.lists(hs.integers(1, 9), min_size=1, max_size=4))
+    cached = hs.lists(hs.integers(0, 60), min_size=len(new), max_size=len(new))
+    routing = np.tile([0] if model.experts is None else [0, 1], (sum(new), 1))
+    first, second = (
+        Data.of(routing=routing, kv_lengths=draw(cached), new_tokens=new) for _ in range(2)
+    )
+    return made, first, second
+
+
+@given(_steps_of_equal_new_tokens())
+@profile(24, 600)
+def test_programs_of_equal_new_tokens_differ_in_integers_alone(
+    drawn: tuple[Step, Data, Data],
+) -> None:
+    workload, first, second = drawn
+    one, other = workload.build(first), workload.build(second)
+    made = with_metadata(prepare(one.program), one.integers(second))
+    bindings = one.bindings(second), other.bindings(second)
+    assert made.image(bindings[0]).digest() == prepare(other.program).image(bindings[1]).digest()
+    counts = np.array([*second.new, 1])
+    routing = np.zeros((counts.sum(), 2), dtype=int)
+    fewer = Data.of(routing=routing, kv_lengths=0 * counts, new_tokens=counts)
+    with pytest.raises(LoweringError, match="integers, expected"):
+        with_metadata(prepare(one.program), one.integers(fewer))
 
 
 def test_traces_that_a_step_needs() -> None:

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from stepsim.errors import ServingError
 from stepsim.processes import usable_cpus
 from stepsim.serving.scheduling.interface import Batch
-from stepsim.simulation import Prepared, Totals, prepare
+from stepsim.simulation import Prepared, Totals, prepare, with_metadata
 from stepsim.workloads import Data, Step, fields_of
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
-    from stepsim.workloads import Built
+    from stepsim.workloads.step.build import BuiltStep
 
-_PREPARED = 4
-"""Programs of batches that are kept."""
+_PREPARED = 8
+"""Programs that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,8 @@ class StepPrograms:
         self.runs = 0
         self._head = head_of(workload)
         self._heads: dict[int, Cost] = {}
-        self._prepared: OrderedDict[Hashable, tuple[Built, Prepared]] = OrderedDict()
+        self._prepared: OrderedDict[Hashable, tuple[BuiltStep, Prepared]] = OrderedDict()
+        self._latest: dict[int, tuple[Hashable, tuple[BuiltStep, Prepared]]] = {}
 
     def nanoseconds(self, cycles: float) -> int:
         """Cycles of the machine in ns, rounded."""
@@ -179,17 +180,29 @@ class StepPrograms:
 
     def _of_batch(
         self, kind: int, batch: Batch, ids: NDArray[np.int32] | None
-    ) -> tuple[Built, Prepared]:
-        key = kind, batch.new.tobytes(), batch.before.tobytes()
-        if key in self._prepared:
-            self._prepared.move_to_end(key)
-            return self._prepared[key]
-        built = self.kinds[kind].workload.build(data_of_batch(batch, ids))
-        found = built, prepare(built.program, machine=self.machine)
-        self._prepared[key] = found
-        while len(self._prepared) > _PREPARED:
-            self._prepared.popitem(last=False)
-        return found
+    ) -> tuple[BuiltStep, Prepared]:
+        key = batch.new.tobytes(), batch.before.tobytes()
+        latest = self._latest.get(kind)
+        if latest is None or latest[0] != key:
+            latest = key, self._with_cached(kind, data_of_batch(batch, ids))
+            self._latest[kind] = latest
+        return latest[1]
+
+    def _with_cached(self, kind: int, data: Data) -> tuple[BuiltStep, Prepared]:
+        """The program of data: that of others with the same new tokens, if there is one."""
+        key = kind, data.new.tobytes()
+        known = self._prepared.get(key)
+        if known is None:
+            built = self.kinds[kind].workload.build(data)
+            prepared = prepare(built.program, machine=self.machine)
+            if prepared.timing.dram is None and prepared.fit is None:
+                self._prepared[key] = built, prepared
+                while len(self._prepared) > _PREPARED:
+                    self._prepared.popitem(last=False)
+            return built, prepared
+        self._prepared.move_to_end(key)
+        built, prepared = known
+        return built, with_metadata(prepared, built.integers(data))
 
     def _cost(self, totals: Totals, what: str, batch: Batch | None) -> Cost:
         if totals.status != "ok":

@@ -13,10 +13,21 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stepsim.arguments import AUTO_DEPTH, is_number, shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, did_you_mean
-from stepsim.graph import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH, Compute, Wiring, named_now
+from stepsim.graph import (
+    COMPUTE_BW,
+    FIFO_DEPTH,
+    PAR_DISPATCH,
+    Compute,
+    MetadataSource,
+    Wiring,
+    named_now,
+)
 from stepsim.lowering import (
     Image,
     Place,
@@ -29,6 +40,7 @@ from stepsim.lowering import (
     timing_of,
     with_compute,
     with_dispatch,
+    with_integers,
     with_timing,
 )
 from stepsim.machine import Machine, Port, load_machine
@@ -153,6 +165,21 @@ def with_regions(prepared: Prepared, regions: Mapping[str, int]) -> Prepared:
     made = _copied(prepared)
     made.regions = {**prepared.regions, **placed}
     return made
+
+
+def with_metadata(prepared: Prepared, values: Mapping[str, NDArray[np.int64]]) -> Prepared:
+    """The program whose ``st.metadata`` of these labels sends other integers.
+
+    Only totals of its runs are those of a program that was built with these integers, and only if
+    neither addresses of tensors nor the fit of the program depend on what else is built from them.
+    """
+    by_number = {}
+    for number, unit in enumerate(prepared.wiring.units):
+        if isinstance(unit.operator, MetadataSource) and unit.operator.label is not None:
+            new = values.get(unit.operator.label)
+            if new is not None:
+                by_number[number] = new
+    return with_image(prepared, lambda image: with_integers(image, by_number))
 
 
 def with_image(prepared: Prepared, edit: Callable[[Image], Image]) -> Prepared:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from stepsim.workloads.attention.graph import STORE_DEPTH
 from stepsim.workloads.decoder.qkv import Rows
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape
-from stepsim.workloads.step.blocks import StepBlocks
+from stepsim.workloads.step.blocks import Numbers, StepBlocks
 from stepsim.workloads.step.functions import Grouped
 
 
@@ -81,11 +82,6 @@ class StepAttention(Distribution[Task]):
     def tasks(self) -> int:
         return self.shape.kv_heads * len(self.blocks.rows)
 
-    @property
-    def steps(self) -> int:
-        """Tiles of a cache."""
-        return self.blocks.reserved // self.blocks.kv_tile
-
     def received(self, streams: Sequence[Stream]) -> Task:
         return Task(*streams)
 
@@ -95,9 +91,7 @@ class StepAttention(Distribution[Task]):
         for r, (query, key, value) in enumerate(rows):
             share = self.blocks.shares[r]
             found["query"].append(self._queries(query, share, r))
-            first = self._of_tasks(self.blocks.first_tile, share)
-            first = first + self._slots(share) * self.steps
-            at = metadata(first, label=f"first_tiles.{r}")
+            at = self._integers(f"first_tiles.{r}")
             for what, x in (("key", key), ("value", value)):
                 at = self._written(x, at, share, f"{what}.{r}")
             found["first"].append(at)
@@ -106,14 +100,11 @@ class StepAttention(Distribution[Task]):
         for what, parts in found.items():
             order = selector(turns[np.newaxis], label=f"turns_{what}")
             made[what] = reassemble(parts, order, rank=0, label=f"join_{what}")
-        heads = self.shape.kv_heads
-        tiles = metadata(np.tile(self.blocks.tiles, heads)[np.newaxis], label="tiles")
-        position = np.tile(self.blocks.first, heads)
         return {
             "query": made["query"],
             "first": made["first"].flatten(0, 1, label="first_of_tasks"),
-            "tiles": tiles,
-            "position": metadata(position[np.newaxis, :, np.newaxis], label="position"),
+            "tiles": self._integers("tiles"),
+            "position": self._integers("position"),
         }
 
     def returned(self, outputs: Stream, regions: int) -> list[Stream]:
@@ -135,9 +126,8 @@ class StepAttention(Distribution[Task]):
         query = work.query.expand(keys, 1, label=f"expand_query.{r}")
         position = work.position.expand(keys, 1, label=f"expand_position.{r}")
         scores = map_stream(of.scores, query, keys, compute_bw=bw, label=f"scores.{r}")
-        seen = map_stream(
-            of.seen(self.steps, self.blocks.window), scores, reads, position, label=f"mask.{r}"
-        )
+        mask = of.seen(self.blocks.steps, self.blocks.window)
+        seen = map_stream(mask, scores, reads, position, label=f"mask.{r}")
         weights = map_stream(fn.exp, seen, compute_bw=bw, label=f"exp.{r}")
         weighted = map_accum(
             of.weighted, weights, values, 1, of.no_values, compute_bw=bw, label=f"weighted.{r}"
@@ -169,13 +159,16 @@ class StepAttention(Distribution[Task]):
             slots * self.blocks.reserved, width, dtype=self.types.cache, name=f"cache_{what}"
         )
 
+    def _integers(self, what: str) -> Stream:
+        return metadata(self._cached[what], label=what)
+
+    @cached_property
+    def _cached(self) -> dict[str, Numbers]:
+        return self.blocks.integers(self.shape.kv_heads)
+
     def _of_tasks(self, values: Any, share: Any) -> Any:
         """A number of each task of a region, from those of blocks."""
         return np.tile(values[share], self.shape.kv_heads)
-
-    def _slots(self, share: Any) -> Any:
-        slots = self.blocks.slots(self.shape.kv_heads)
-        return slots.reshape(self.shape.kv_heads, -1)[:, share].ravel()
 
     def _regions(self) -> Any:
         """The region of QKV generation of each task."""
@@ -213,9 +206,7 @@ class StepAttention(Distribution[Task]):
         rows = tall.flat_map(fn.unpack_rows(), label=f"{what}_rows")
         if self.types.cache is not self.types.activations:
             rows = map_stream(fn.cast(self.types.cache), rows, label=f"cast_{what}")
-        slots = np.repeat(self._slots(share), self._of_tasks(self.blocks.rows, share))
-        position = np.tile(self.blocks.positions(share), self.shape.kv_heads)
-        at = metadata(slots * self.blocks.reserved + position, label=f"write_address_{what}")
+        at = self._integers(f"write_address_{what}")
         ack = random_store(at, rows, self._cache(name), depth=STORE_DEPTH, label=f"store_{what}")
         if not self.blocks.single:
             ack, others = partition(

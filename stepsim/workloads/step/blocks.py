@@ -82,6 +82,11 @@ class StepBlocks:
         """Cache tokens of one request and KV head: whole tiles that hold the longest request."""
         return -(-int((self.cached + self.new).max()) // self.kv_tile) * self.kv_tile
 
+    @property
+    def steps(self) -> int:
+        """Tiles of a cache."""
+        return self.reserved // self.kv_tile
+
     @cached_property
     def first_tile(self) -> Numbers:
         """The first tile of its cache that a block attends to."""
@@ -94,10 +99,24 @@ class StepBlocks:
         """Tiles of its cache that a block attends to."""
         return -(-(self.first + self.rows) // self.kv_tile) - self.first_tile
 
-    def slots(self, heads: int) -> Numbers:
-        """The place of the cache of each task. [heads x blocks]"""
-        slots: Numbers = (np.arange(heads)[:, None] * len(self.new) + self.request).ravel()
-        return slots
+    def integers(self, heads: int) -> dict[str, Numbers]:
+        """The integers that attention of so many KV heads reads and that depend on cached tokens,
+        by label. Programs of batches with equal new tokens differ in nothing else.
+        """
+        first = np.tile(self.first, heads)
+        found = {
+            "tiles": np.tile(self.tiles, heads)[np.newaxis],
+            "position": first[np.newaxis, :, np.newaxis],
+        }
+        # The place of the cache of each task. [heads, blocks]
+        slots = np.arange(heads)[:, None] * len(self.new) + self.request
+        for r, share in enumerate(self.shares):
+            own = slots[:, share].ravel()
+            found[f"first_tiles.{r}"] = np.tile(self.first_tile[share], heads) + own * self.steps
+            rows = np.repeat(own, np.tile(self.rows[share], heads))
+            written = rows * self.reserved + np.tile(self.positions(share), heads)
+            found[f"write_address_key.{r}"] = found[f"write_address_value.{r}"] = written
+        return found
 
     def positions(self, share: Sequence[int] | Numbers) -> Numbers:
         """The positions of the new tokens of some blocks, in order."""

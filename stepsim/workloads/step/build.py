@@ -34,7 +34,7 @@ from stepsim.workloads.models import ATTENTION, EXPERTS, ROWS
 from stepsim.workloads.moe.build import padding_flops, store_rows
 from stepsim.workloads.parameters import Built, Data
 from stepsim.workloads.step.attend import StepAttention
-from stepsim.workloads.step.blocks import StepBlocks
+from stepsim.workloads.step.blocks import Numbers, StepBlocks
 from stepsim.workloads.step.head import Head
 
 if TYPE_CHECKING:
@@ -68,6 +68,13 @@ class BuiltStep(Built):
         if self.routing is None or data.routing is None:
             return {}
         return {self.routing: data.routing}
+
+    def integers(self, data: Data) -> dict[str, Numbers]:
+        """What the program of data with the same new tokens sends in place of some of its integers,
+        by label of ``st.metadata``: all that depends on cached tokens, but for the size of caches.
+        """
+        heads = self.workload.layer_model.attention.kv_heads
+        return blocks_of(self.workload, data).integers(heads) if self.workload.has_layer else {}
 
     def symbols(self, data: Data) -> Mapping[Any, Any]:
         return {**self.bindings(data), **self.sizes}
