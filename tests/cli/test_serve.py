@@ -71,7 +71,7 @@ def test_rate_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     ("options", "message"),
     [
         (("--rate", "0"), "--rate: expected a number above 0"),
-        (("--slo", "ttft=1"), "--slo: slo: ttft=1 has no unit"),
+        (("--slo", "ttft=1"), "--slo: ttft=1 has no unit"),
         (("--scheduler", "vlm"), "unknown scheduler 'vlm'; did you mean 'vllm'?"),
         (("--resume",), "--resume: has no effect without --out"),
         (("--tolerance", "0.1"), "--tolerance: has an effect with --find alone"),

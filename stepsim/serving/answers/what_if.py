@@ -77,10 +77,18 @@ def changed_spec(spec: ServeSpec, change: str) -> ServeSpec:
     name = "hbm.channels" if key == _BANDWIDTH else key
     known = [*known_keys(), _BANDWIDTH]
     if name not in known:
-        raise ServingError(f"what-if: unknown key '{key}'{did_you_mean(key, [*fields, *known])}")
+        near = did_you_mean(key, [*fields, *known])
+        if near == ".":
+            near = "; give a parameter of the service, such as tile, or a key of its machine"
+        raise ServingError(f"what-if: unknown key '{key}'{near}")
     if key == _BANDWIDTH and not factor:
         raise ServingError(
             f"what-if: {_BANDWIDTH} follows from other keys; scale it, as in '{_BANDWIDTH} x2'"
+        )
+    if spec.choices.machine is None:
+        raise ServingError(
+            f"what-if: {key} is of a machine, and the steps of this service have none; change "
+            "another parameter"
         )
     value = text if text else _scaled(key, _of_machine(spec, name), factor)
     return spec.changed(overrides={**spec.overrides, name: value})

@@ -69,7 +69,11 @@ class Limits(Slo):
             value = ",".join(f"{name}={shown(one, str)}" for name, one in value.items())
         if not isinstance(value, str):
             raise ArgError(f"expected limits, such as ttft=1s,tpot=50ms, found {shown(value)}")
-        return read_slo(value)
+        try:
+            return read_slo(value)
+        except ArgError as error:
+            # The name of the parameter stands before it.
+            raise ArgError(str(error).removeprefix("slo: ")) from None
 
 
 @dataclass(frozen=True, slots=True)

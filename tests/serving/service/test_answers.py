@@ -152,6 +152,9 @@ def test_what_if_is_the_service_with_the_change() -> None:
         ("max_num_sequences=4", "did you mean 'max_num_seqs'"),
         ("policy x2", "is not a number"),
         ("hbm.bandwidth=4", "scale it"),
+        ("hbm.bandwidth x2", "hbm.bandwidth is of a machine, and the steps of this service have"),
+        ("clock_ghz=2", "clock_ghz is of a machine"),
+        ("foo=1", "unknown key 'foo'; give a parameter of the service, such as tile, or a key of"),
     ],
 )
 def test_what_ifs_that_are_refused(change: str, message: str) -> None:
