@@ -18,14 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench.test_serving_steps import LLAMA, MACHINE
+from bench.test_serving_steps import MACHINE
 from stepsim.serving import AuditedSteps, ExactSteps, RequestRouting, ServeResult, Zipf, serve
 from stepsim.serving.service.serve import prepare_service
 from stepsim.serving.service.uncertainty import JUDGED
 from stepsim.workloads import Model, Step
 from tests.shared import TRACES
 
-RATES: Final = {LLAMA.name: 4.0, "qwen3-30b-a3b": 4.0}
+RATES: Final = {"llama-3-8b": 4.0, "qwen3-30b-a3b": 4.0}
 """Requests per second by model."""
 
 REQUESTS: Final = 200
@@ -38,7 +38,7 @@ _COLUMNS: Final = (
 
 def served(name: str, make: Callable[..., Any], out: Path | None = None) -> ServeResult:
     """The service with step models that ``make`` makes of a layer, a machine and the routing."""
-    model = LLAMA if name == LLAMA.name else Model.parse(name)
+    model = Model.parse(name)
     layer = Step.of(model=model, machine=MACHINE)
     given: dict[str, Any] = {
         "trace": str(TRACES / "AzureLLMInferenceTrace_conv.csv"), "requests": REQUESTS,

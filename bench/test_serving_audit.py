@@ -6,14 +6,14 @@ from pathlib import Path
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench.audited import LLAMA, row_of, served
+from bench.audited import row_of, served
 from stepsim.serving import ExactSteps
 from stepsim.serving.service.uncertainty import JUDGED
 
 
 def test_metrics_of_audited_steps(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    exact = served(LLAMA.name, ExactSteps, tmp_path / "exact")
-    row = benchmark.pedantic(lambda: row_of(LLAMA.name, 0, exact), rounds=1)
+    exact = served("llama-3-8b", ExactSteps, tmp_path / "exact")
+    row = benchmark.pedantic(lambda: row_of("llama-3-8b", 0, exact), rounds=1)
     benchmark.extra_info.update(row)
     for name in JUDGED:
         assert abs(row[name]) < 1, row

@@ -27,7 +27,6 @@ from stepsim.serving import (
 )
 from stepsim.simulation import prepare
 from stepsim.workloads import Data, Model, Step
-from stepsim.workloads.models import Dense, GroupedHeads
 from tests.shared import TRACES
 
 MOST_SECONDS = 60
@@ -35,10 +34,7 @@ REQUESTS, RATE = 1000, 2.0
 BUDGET, RUNNING = 2048, 128
 _FILE = "AzureLLMInferenceTrace_conv.csv"
 
-LLAMA = Model(
-    "llama-3-8b", 4096, heads=GroupedHeads(32, 8, 128), dense=Dense(14336, 32), layers=32,
-    vocabulary=128256,
-)  # fmt: skip
+LLAMA = Model.parse("llama-3-8b")
 MACHINE = load_machine("sda-1024", {"clock_ghz": 1.0})
 
 
@@ -124,7 +120,7 @@ def test_a_few_requests_of_llama_exact(benchmark: BenchmarkFixture) -> None:
 
 @pytest.mark.parametrize("name", ["qwen3-30b-a3b", "llama-3-8b"])
 def test_a_layer_of_a_long_chunk(benchmark: BenchmarkFixture, name: str) -> None:
-    model = LLAMA if name == LLAMA.name else Model.parse(name)
+    model = Model.parse(name)
     rng, shape = np.random.default_rng(0), model.feed_forward
     chosen = rng.random((2048, shape.experts)).argsort(axis=1)[:, : shape.active]
     data = Data.of(routing=chosen, kv_lengths=[0], new_tokens=[2048])

@@ -56,6 +56,14 @@ _ALL = (
         Windows(512, tuple(i for i in range(26) if (i + 1) % 6)),
     ),
     Model(
+        "llama-3-8b", 4096, None, GroupedHeads(32, 8, 128), Dense(14336, 32), 32, 128256,
+        source="config.json of meta-llama/Meta-Llama-3-8B",
+        absent=(
+            ("experts", "its layers have one network each"),
+            ("layer", "designs of Llama-3-8B are compiled from its config.json"),
+        ),
+    ),
+    Model(
         "mixtral-8x7b", 4096, Experts(8, 2, 14336), GroupedHeads(32, 8, 128),
         layers=32, vocabulary=32000, layer=Layer(eps=1e-5),
         source="config.json of mistralai/Mixtral-8x7B-v0.1",
