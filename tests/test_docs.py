@@ -22,7 +22,7 @@ from stepsim.errors import ArgError
 from stepsim.reproduce import FIGURES
 from stepsim.sweep import open_table
 from tests.data.server import serve
-from tests.pages import DOCS, Session, blocks
+from tests.pages import DOCS, Session, blocks, module_of_docs
 from tests.shared import TRACES, needs_traces
 from tests.trace_io.foreign import megatron_record
 
@@ -247,6 +247,14 @@ def test_addresses_page() -> None:
     names = run_examples("addresses.md")
     together, apart, as_rows = names["together"], names["apart"], names["as_rows"]
     assert len({together.cycles, apart.cycles, as_rows.cycles}) > 1
+
+
+def test_public_machines_page(capsys: pytest.CaptureFixture[str]) -> None:
+    run_examples("public-machines.md")
+    assert capsys.readouterr().out.endswith("hold.\nClock.\n")
+    page = module_of_docs("public_machines")
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.drawn(text) == text, "run python docs/public_machines.py"
 
 
 def test_machines_page() -> None:

@@ -25,10 +25,11 @@ from stepsim.machine.network import (
     PortRates as PortRates,
     Rates as Rates,
 )
-from stepsim.machine.network_presets import (
+from stepsim.machine.network_loading import (
     list_networks as list_networks,
     load_network as load_network,
 )
+from stepsim.machine.sources import Provenance as Provenance, provenance as provenance
 
 # isort: split
 # for other rooms
@@ -44,7 +45,7 @@ from stepsim.machine.model import (
     milliseconds as milliseconds,
 )
 from stepsim.machine.network import CORES as CORES, packet_table as packet_table
-from stepsim.machine.network_presets import parse_network_overrides as parse_network_overrides
+from stepsim.machine.network_loading import parse_network_overrides as parse_network_overrides
 from stepsim.machine.section import (
     Section as Section,
     choice as choice,
@@ -54,3 +55,4 @@ from stepsim.machine.section import (
     setting as setting,
     text as text,
 )
+from stepsim.machine.sources import annotated_yaml as annotated_yaml

@@ -53,7 +53,7 @@ class OnChip(Section):
 
     bytes_per_cycle: int = setting(_BYTES, "bandwidth of one on-chip memory unit")
     capacity_bytes: int | None = optional(
-        integer(1, 1 << 30), "total on-chip memory, which programs and compiled designs must fit"
+        integer(1, 1 << 50), "total on-chip memory, which programs and compiled designs must fit"
     )
 
 

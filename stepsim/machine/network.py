@@ -15,10 +15,10 @@ from stepsim.deferred import deferred
 from stepsim.machine.section import Section, choice, integer, number, optional, setting, text
 
 if TYPE_CHECKING:
-    from stepsim.machine import network_presets as presets
+    from stepsim.machine import network_loading as networks
 else:
     # Presets are read by what reads machines, of which a network may be a part.
-    presets = deferred("stepsim.machine.network_presets")
+    networks = deferred("stepsim.machine.network_loading")
 
 MOST_PLACES: Final = 1 << 16
 """Places that a network may have."""
@@ -214,7 +214,7 @@ class Network(Section):
 
 def network_named(name: str) -> Network:
     """The network of a name or a file, as `load_network` takes them."""
-    return presets.load_network(name)
+    return networks.load_network(name)
 
 
 def packet_table(written: str) -> list[tuple[int, float]] | None:

@@ -1,14 +1,9 @@
-"""Networks that stepsim ships, and how networks are found and read."""
+"""Networks that stepsim ships."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final
-
-from stepsim.machine.loading import Family, load_description, parse_overrides
-from stepsim.machine.network import Network
-from stepsim.typed import typed
 
 # All numbers are those of tt-npe (Apache-2.0, commit 1021603), its models of the devices
 # wormhole_b0 and blackhole: grid and core types, link and port rates, table of packet sizes,
@@ -83,41 +78,3 @@ NETWORK_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
 }  # fmt: skip
 """The values of every network by its name; what is left out has its default."""
-
-_FAMILY: Final = Family(
-    Network, NETWORK_PRESETS, ("rows", 4), "Start from 'stepsim noc --show mesh'.", noun="network"
-)
-
-
-def load_network(
-    network: Network | str | Path = "mesh", overrides: Mapping[str, Any] | None = None
-) -> Network:
-    """Get a network by the name of a preset, or by the path of a YAML file, and change values.
-
-    Parameters
-    ----------
-    network : name from `list_networks`, path of a file, or a network to change.
-    overrides : values by dotted key, e.g. ``{"rows": 4, "cols": 4, "flits.quantum": 16}``.
-
-    Raises
-    ------
-    MachineError : no such network; the file is unreadable or not YAML; an unknown, duplicate,
-        missing, mistyped or out-of-range key; a topology that does not connect its places.
-    """
-    return load_description(_FAMILY, network, overrides)
-
-
-def list_networks() -> tuple[str, ...]:
-    """Names of the built-in networks, sorted."""
-    return tuple(sorted(NETWORK_PRESETS))
-
-
-@typed
-def parse_network_overrides(items: Iterable[str]) -> dict[str, str]:
-    """Split ``key=value`` texts into the mapping that `load_network` takes as overrides.
-
-    Raises
-    ------
-    MachineError : no ``=``, no value after it, an unknown key, or a key given twice.
-    """
-    return parse_overrides(items, _FAMILY)

@@ -187,6 +187,7 @@ OTHERS: dict[str, Callable[[], Given]] = {
     },
     "machine.OnChip": lambda: {"bytes_per_cycle": 1},
     "machine.parse_overrides": lambda: {"items": []},
+    "machine.provenance": lambda: {"machine": "wormhole"},
     "Variant.applied": lambda: {"prepared": some.prepared()},
     "data.choose": lambda: {"names": ["step"]},
     "data.fetch_datasets": lambda: {"chosen": []},

@@ -199,8 +199,8 @@ def test_all_problems_are_listed_in_file_order(tmp_path: Path) -> None:
             f"Known machines: {', '.join(list_machines())}; or give the path of a YAML file.",
         ),
         (
-            "tpu",
-            "unknown machine 'tpu'. "
+            "gpu",
+            "unknown machine 'gpu'. "
             f"Known machines: {', '.join(list_machines())}; or give the path of a YAML file.",
         ),
         *(

@@ -21,8 +21,9 @@ from stepsim.machine import (
 
 def test_presets_are_listed_in_order() -> None:
     assert list_machines() == (
-        "hdl-arbiter", "hdl-dram", "hdl-flops", "hdl-onchip", "hdl-read-ahead", "sda-1024",
-        "sda-1024-energy", "sda-2026", "sda-hdl", "u55c",
+        "blackhole", "hdl-arbiter", "hdl-dram", "hdl-flops", "hdl-onchip", "hdl-read-ahead",
+        "sda-1024", "sda-1024-energy", "sda-2026", "sda-hdl", "sn40l", "tpu-v4", "tpu-v4-cube",
+        "u55c", "wormhole", "wormhole-n300", "wse-2",
     )  # fmt: skip
 
 

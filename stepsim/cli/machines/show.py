@@ -95,6 +95,8 @@ def _show(name: str, overrides: Sequence[str], *, json: bool) -> None:
         notes = machine.notes
     if json:
         print_json(machine.to_dict())
+    elif isinstance(machine, stepsim.machine.Machine):
+        typer.echo(stepsim.machine.annotated_yaml(machine), nl=False)
     else:
         typer.echo(machine.to_yaml(), nl=False)
     for sentence in notes:
