@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["deferred", "door", "require"]
+__all__ = ["deferred", "door", "is_installed", "missing_extras", "require"]
 
 
 _EXTRAS: Final = {
@@ -26,6 +27,9 @@ _EXTRAS: Final = {
     "torch": ("torch", "a PyTorch module needs torch"),
 }
 """Optional package -> the extra that installs it, and what needs it."""
+
+_INSIDE: Final = {"google": "google.protobuf"}
+"""What an extra installs of a package that others install parts of too."""
 
 
 class _Deferred(ModuleType):
@@ -79,6 +83,19 @@ def require(name: str, error: type[Exception], *inside: str, advice: str = "") -
         raise error(
             f"{need}, which is not installed: pip install 'stepsim[{extra}]'{advice}"
         ) from problem
+
+
+def is_installed(name: str) -> bool:
+    """Whether an optional package can be imported; it is not imported."""
+    try:
+        return find_spec(_INSIDE.get(name, name)) is not None
+    except ModuleNotFoundError:  # the package around it is missing
+        return False
+
+
+def missing_extras() -> dict[str, str]:
+    """By extra that is not installed, what it is for."""
+    return {extra: need for name, (extra, need) in _EXTRAS.items() if not is_installed(name)}
 
 
 def door(

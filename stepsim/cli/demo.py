@@ -19,7 +19,7 @@ from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.runs.fifo_depths import machine_text
-from stepsim.deferred import deferred
+from stepsim.deferred import deferred, is_installed, missing_extras
 from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def demo(
             for row in rows
         ]
         title = f"Qwen3-30B-A3B mixture-of-experts layer, {_TOKENS} tokens"
-        stepsim.report.draw_tilings(points, title, picture, counting=_COUNTING)
+        drawn = is_installed("matplotlib")
+        if drawn:
+            stepsim.report.draw_tilings(points, title, picture, counting=_COUNTING)
 
     show(
         *(f"machine {text}" for text in machines),
@@ -90,7 +92,10 @@ def demo(
         stepsim.report.comparison_table({row["tile"]: row for row in rows}, "tile", title),
     )
     note("bytes and FLOPs are those that each run executed")
-    note(f"wrote {table} and {picture}")
+    note(f"wrote {table} and {picture}" if drawn else f"wrote {table}, and no picture")
+    missing = "; ".join(f"{extra} ({need})" for extra, need in missing_extras().items())
+    if missing:
+        note(f"extras that are not installed, as by pip install 'stepsim[plot]': {missing}")
     if any(row["status"] != "ok" for row in rows):
         raise typer.Exit(RUN_FAILED)
 

@@ -15,7 +15,7 @@ import stepsim.simulation
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.heartbeat import Heartbeat
-from stepsim.deferred import deferred
+from stepsim.deferred import deferred, missing_extras
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -48,7 +48,10 @@ _VARIABLES = ("STEPSIM_", "NUMBA_", "NO_COLOR", "XDG_CACHE_HOME")
 
 
 def environment() -> dict[str, Any]:
-    """Facts for a bug report: versions (None for an absent package), plugins, engine, settings."""
+    """Facts for a bug report: versions (None for an absent package), plugins, engine, settings.
+
+    Extras are those that are not installed, with what they are for.
+    """
     return {
         "stepsim": __version__,
         "model_version": MODEL_VERSION,
@@ -56,6 +59,10 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
+        "extras": {
+            extra: f"not installed: {need}: pip install 'stepsim[{extra}]'"
+            for extra, need in missing_extras().items()
+        },
         "plugins": _plugins(),
         "engine": _engine(),
         "variables": {
@@ -80,7 +87,8 @@ def env(
         elif isinstance(value, dict):
             for name, entry in value.items():
                 table.add_row(
-                    name, rich.text.Text("not installed" if entry is None else str(entry))
+                    f"extra {name}" if key == "extras" else name,
+                    rich.text.Text("not installed" if entry is None else str(entry)),
                 )
         else:
             table.add_row(key.replace("_", " "), str(value))

@@ -11,6 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import stepsim.deferred
+from stepsim.cli import demo
 from tests.cli.conftest import Cli
 
 
@@ -38,6 +40,29 @@ def test_demo_compares_tilings_and_writes_table_and_picture(cli: Cli, tmp_path: 
     assert dynamic["offchip_bytes"] == min(row["offchip_bytes"] for row in static)
     assert dynamic["padded_flops"] == 0
     assert (dynamic["compute_bw"], static[0]["compute_bw"]) == (6400, 4096)
+
+
+def test_demo_without_extras_says_what_each_is_for(cli: Cli, tmp_path: Path) -> None:
+    absent = {"matplotlib", "ray", "google"}
+    there = stepsim.deferred.is_installed
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (stepsim.deferred, demo):
+            patch.setattr(module, "is_installed", lambda name: name not in absent and there(name))
+        outcome = cli("demo", "--out", tmp_path)
+        extras = cli("env", "--json").json()["extras"]
+    assert outcome.code == 0, outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["tilings.parquet"]
+    assert f"wrote {tmp_path}/tilings.parquet, and no picture\n" in outcome.err
+    last = outcome.err.splitlines()[-1]
+    assert last.startswith("extras that are not installed, as by pip install 'stepsim[plot]': ")
+    for extra, need in (
+        ("plot", "drawing needs matplotlib"),
+        ("ray", "the backend ray needs ray"),
+        ("graph", "a graph file needs protobuf"),
+    ):
+        assert f"{extra} ({need})" in last
+        assert extras[extra] == f"not installed: {need}: pip install 'stepsim[{extra}]'"
+    assert "dask" not in extras
 
 
 @pytest.mark.slow
