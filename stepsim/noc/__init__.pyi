@@ -9,7 +9,8 @@ from stepsim.noc.traces import NocTrace as NocTrace, read_traces as read_traces
 
 # isort: split
 # for other rooms
-from stepsim.noc.placement import (
+from stepsim.noc.placement import PER_TILE as PER_TILE, PlacementFile as PlacementFile
+from stepsim.noc.places import (
     memory_places as memory_places,
     placed_operators as placed_operators,
     worker_places as worker_places,

@@ -15,15 +15,10 @@ from stepsim.arguments import Range, is_whole, shown
 from stepsim.atomic import replacing
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, did_you_mean
-from stepsim.graph import (
-    OffChipOperator,
-    Operator,
-    Program,
-    Wiring,
-    check_program,
-    construction_order,
-)
+from stepsim.frozen import frozen
+from stepsim.graph import Program, Wiring
 from stepsim.machine import CORES, Network
+from stepsim.noc.places import check_size, default_ports, placed_operators, worker_places
 from stepsim.noc.topology import Topology, Whole
 from stepsim.typed import typed
 
@@ -36,6 +31,8 @@ PER_TILE: Final = Range(1 << 20, "operators of a tile")
 
 _GRID: Final = ("topology", "rows", "cols")
 _KEYS: Final = (*_GRID, "per_tile", "operators", "ports")
+
+_ADVICE: Final = "`stepsim place --out` writes such files."
 
 _HEAD: Final = """\
 # Where the operators of a program are on a network, as row and column, and where their ports to
@@ -167,29 +164,7 @@ class Placement:
         ArgError : the file cannot be read, is of another grid, or is not a placement of the
             program; the message has the line.
         """
-        where = f"placement {os.fspath(path)}"
-        document = stepsim.documents.load_yaml(Path(path), "placement", ArgError, _ADVICE)
-        data, lines = document.data, document.lines
-        if not isinstance(data, Mapping) or "operators" not in data:
-            raise ArgError(f"{where}: expected a mapping with the key operators. {_ADVICE}")
-        for key, value in data.items():
-            line = f"{where}, line {lines[str(key)]}"
-            if key not in _KEYS:
-                raise ArgError(
-                    f"{line}: unknown key '{key}'{did_you_mean(key, _KEYS)} Known: "
-                    f"{', '.join(_KEYS)}"
-                )
-            if key in _GRID and value != getattr(network, key):
-                raise ArgError(
-                    f"{line}: it is for a network with {key} {shown(value)}, found "
-                    f"{getattr(network, key)!r}; place the program on this network"
-                )
-        made = cls.__new__(cls)
-        made._fill(
-            program, network, data["operators"], data.get("ports"), data.get("per_tile", 1), where,
-            lines,
-        )  # fmt: skip
-        return made
+        return PlacementFile.read(path).placed(program, network)
 
     @typed
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -321,63 +296,61 @@ class Placement:
         raise ArgError(f"{self._where}{line}: {sentence}")
 
 
-_ADVICE: Final = "`stepsim place --out` writes such files."
+@frozen
+class PlacementFile:
+    """A file of a placement, as it was read; whether it fits a program is not known yet.
 
-
-def placed_operators(program: Program) -> dict[str, bool]:
-    """Names of the operators that need a place, and whether they have an off-chip memory port.
-
-    Raises
-    ------
-    ArgError : it is not a program.
+    Attributes
+    ----------
+    where : the file, for messages.
+    data : its keys.
+    lines : the line of every value by its path.
     """
-    check_program("placement", program)
-    order = [one for one in construction_order(program) if one.loops_back() is None]
-    return {one.title(): _has_port(one) for one in order}
 
+    where: str
+    data: Mapping[str, Any]
+    lines: Mapping[str, int]
 
-def _has_port(operator: Operator) -> bool:
-    # A load that bypasses the memory makes no requests.
-    return isinstance(operator, OffChipOperator) and not getattr(operator, "bypass", False)
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> PlacementFile:
+        """Read a file and check its keys.
 
+        Raises
+        ------
+        ArgError : the file cannot be read, or a key is unknown or missing.
+        """
+        where = f"placement {os.fspath(path)}"
+        document = stepsim.documents.load_yaml(Path(path), "placement", ArgError, _ADVICE)
+        data, lines = document.data, document.lines
+        if not isinstance(data, Mapping) or "operators" not in data:
+            raise ArgError(f"{where}: expected a mapping with the key operators. {_ADVICE}")
+        for key in data:
+            if key not in _KEYS:
+                raise ArgError(
+                    f"{where}, line {lines[str(key)]}: unknown key '{key}'"
+                    f"{did_you_mean(key, _KEYS)} Known: {', '.join(_KEYS)}"
+                )
+        return cls(where, data, lines)
 
-def worker_places(network: Network) -> Whole:
-    """Places that operators can be on."""
-    return np.flatnonzero([letter == "W" for letter in network.core_letters])
+    def placed(self, program: Program, network: Network) -> Placement:
+        """The placement of a program on a network.
 
-
-def memory_places(network: Network) -> Whole:
-    """Places with a port to off-chip memory: the DRAM cores.
-
-    Without a map of cores, those of the first and the last column of a mesh or torus; of other
-    networks place 0.
-    """
-    dram = np.flatnonzero([letter == "D" for letter in network.core_letters])
-    if len(dram):
-        return dram
-    if network.topology not in ("mesh", "torus"):
-        return np.zeros(1, np.int64)
-    places = np.arange(network.places)
-    return places[np.isin(places % network.cols, (0, network.cols - 1))]
-
-
-def default_ports(program: Program, network: Network) -> dict[str, int]:
-    """Places of memory ports where none is stated: one of `memory_places` after another."""
-    places = memory_places(network)
-    names = [name for name, offchip in placed_operators(program).items() if offchip]
-    return {name: int(places[i % len(places)]) for i, name in enumerate(names)}
-
-
-def check_size(where: str, program: Program, count: int, network: Network, per_tile: int) -> None:
-    """Refuse a program with more operators than its tiles may hold."""
-    tiles = len(worker_places(network))
-    if count > tiles * per_tile:
-        advice = (
-            f"use a larger network or per_tile={-(-count // tiles)}"
-            if tiles
-            else "state worker cores (W) in its map of cores"
-        )
-        raise ArgError(
-            f"{where}: program '{program.name}' is larger than the machine: it has {count} "
-            f"operators, and network '{network.name}' {tiles} tiles for {per_tile} each; {advice}"
-        )
+        Raises
+        ------
+        ArgError : it is of another grid, or is not a placement of the program; the message has the
+            line.
+        """
+        data = self.data
+        for key in _GRID:
+            if key in data and data[key] != getattr(network, key):
+                raise ArgError(
+                    f"{self.where}, line {self.lines[key]}: it is for a network with {key} "
+                    f"{shown(data[key])}, found {getattr(network, key)!r}; place the program on "
+                    "this network"
+                )
+        made = Placement.__new__(Placement)
+        made._fill(
+            program, network, data["operators"], data.get("ports"), data.get("per_tile", 1),
+            self.where, self.lines,
+        )  # fmt: skip
+        return made

@@ -73,10 +73,8 @@ def placed(
     effort: float = 1.0,
 ) -> FoundPlacement:
     """As `place`, for a program that is laid out for its machine."""
-    seed = _SEED.checked("place: seed", seed)
-    effort = scalar("place: effort", effort)
-    if not 0 < effort <= _MOST_EFFORT:
-        raise ArgError(f"place: effort must be above 0 to {_MOST_EFFORT:g}, found {effort:g}")
+    seed = checked_seed("place: seed", seed)
+    effort = checked_effort("place: effort", effort)
     network = check_machine(prepared.machine).noc
     assert network is not None
     before = Placement.row_major(prepared.program, network, per_tile)
@@ -87,6 +85,19 @@ def placed(
     )  # fmt: skip
     after = _placement(prepared.program, before, flows, places.tolist())
     return FoundPlacement(after, before, flows, seed, effort)
+
+
+def checked_seed(what: str, seed: Any) -> int:
+    """A seed of a search; ArgError for anything else."""
+    return _SEED.checked(what, seed)
+
+
+def checked_effort(what: str, effort: Any) -> float:
+    """The length of a search as a multiple of the usual one; ArgError for anything else."""
+    number = scalar(what, effort)
+    if not 0 < number <= _MOST_EFFORT:
+        raise ArgError(f"{what} must be above 0 to {_MOST_EFFORT:g}, found {number:g}")
+    return number
 
 
 def _placement(program: Program, like: Placement, flows: Flows, places: list[int]) -> Placement:

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from stepsim.arrow import pa
 
-SCHEMA_VERSION: Final = "5"
+SCHEMA_VERSION: Final = "6"
 """Raised when the name, type or meaning of a column changes."""
 
 COUNTINGS: Final = ("executed", "published", "paper")

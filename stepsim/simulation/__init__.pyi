@@ -44,6 +44,11 @@ from stepsim.simulation.programs.fix_file import (
     write_fix as write_fix,
 )
 from stepsim.simulation.programs.fixes import save_fix as save_fix
+from stepsim.simulation.programs.on_chip import (
+    AUTO_PLACE as AUTO_PLACE,
+    ROW_MAJOR as ROW_MAJOR,
+    carrying_network as carrying_network,
+)
 from stepsim.simulation.programs.prepared import FifoDepth as FifoDepth, wired as wired
 from stepsim.simulation.programs.rerun import Rerun as Rerun
 from stepsim.simulation.programs.simulate import (

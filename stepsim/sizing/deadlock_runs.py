@@ -73,8 +73,8 @@ class DeadlockRuns:
         self._share = 1.0
         self._image = prepared.image(indices)
         self._check = prepared.check(indices)
-        caps = zip(prepared.fifo_numbers, self._image.channels["cap"].tolist(), strict=True)
-        self.depths = {name: cap for name, cap in caps if cap <= FIFO_DEPTH.high}
+        caps = zip(prepared.fifo_numbers, prepared.depths, strict=True)
+        self.depths = {name: cap for name, cap in caps if cap and cap <= FIFO_DEPTH.high}
         self.rows = _rows(prepared, self.depths)
         self.made = 0
 

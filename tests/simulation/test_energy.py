@@ -44,6 +44,14 @@ def exact_total(result: st.Result) -> float:
     return math.fsum([*by_unit, result.energy.static])
 
 
+def test_a_placed_run_spends_what_it_spends_elsewhere() -> None:
+    machine = target(noc="mesh")
+    placed = st.simulate(product_program(), machine, place="row-major")
+    assert placed.cycles > st.simulate(product_program(), machine).cycles
+    assert placed.energy == st.simulate(product_program(), machine).energy
+    assert math.fsum(placed.units["energy_joules"].to_pylist()) == placed.energy_joules
+
+
 def test_every_part_is_what_a_hand_counts() -> None:
     result = st.simulate(product_program(), target(**CLOCK))
     a, b, c = 16 * 32 * 2, 32 * 64 * 2, 16 * 64 * 2

@@ -31,6 +31,7 @@ from stepsim.cli.runs.fifo_depths import (
     with_depths,
     with_fix,
 )
+from stepsim.cli.runs.placing import TakenPlace, place_column, read_place, with_place
 from stepsim.cli.runs.recorded import RecordOptions
 from stepsim.errors import ArgError, OutputError
 from stepsim.frozen import frozen
@@ -61,6 +62,7 @@ class RunOptions(RecordOptions):
     counting: Counting = None
     config: Config = None
     fix: TakenFix = None
+    place: TakenPlace = None
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", help="Stop after this many cycles.")
     ] = None
@@ -109,6 +111,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
         check_output(options.out, ".parquet")
     options.check(options.out)
     disturbed = disturbances(options.ensemble, stepsim.simulation)
+    place = read_place(options.place)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = choice.load_machine(options.config)
@@ -119,6 +122,9 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
         options.check_streams([fifo.name for fifo in case.prepared.wiring.fifos])
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
+        if place is not None:
+            heartbeat.phase("placing operators")
+        case = with_place(case, place, traces.data)
         if choice.fifo_depths is not None:
             heartbeat.phase("sizing FIFOs")
             case = with_depths(case, choice.fifo_depths, traces.data)
@@ -132,7 +138,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
             record=options.is_recorded,
         )
         busiest = stepsim.report.busiest_units(result.tables.unit_columns)
-        record = record_of(case, traces, result, busiest)
+        record = record_of(case, traces, result, busiest) | place_column(place)
         found = None
         if options.why:
             heartbeat.phase("simulating changes")

@@ -126,6 +126,13 @@ def machine_text(case: Case) -> str:
         )
         if values
     )
+    placement = prepared.placement
+    if placement is not None:
+        tiles = len(set(placement.operators.values()))
+        changes += (
+            f"; {counted(len(placement.operators), 'operator')} on {counted(tiles, 'tile')} of "
+            f"network '{placement.network.name}'"
+        )
     return case.machine.summary(depth) + changes
 
 

@@ -102,6 +102,7 @@ def _refuse_options(choice: Choice, options: RunOptions) -> None:
     given += ["--max-seconds"] * (options.max_seconds is not None)
     given += ["--fifo-depth"] * (choice.fifo_depths is not None)
     given += ["--fix"] * (options.fix is not None)
+    given += ["--place"] * (options.place is not None)
     _refuse(given)
     if options.counting == "paper":
         raise ArgError(

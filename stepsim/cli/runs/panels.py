@@ -13,7 +13,7 @@ _PANELS: Final = {
         "kv_window",
     ),
     "Machine": ("level", "machine", "overrides"),
-    "Run": ("fix", "slowdown", "stated", "pareto", "max_cycles", "max_seconds", "ensemble",
+    "Run": ("fix", "place", "slowdown", "stated", "pareto", "max_cycles", "max_seconds", "ensemble",
             "per_tile", "search_seed", "effort"),
     "Output": (
         "why", "path", "what_if", "write_fix", "graph", "every", "addresses", "record", "out",

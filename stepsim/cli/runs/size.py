@@ -17,6 +17,7 @@ from stepsim.cli.console import note, print_json, show, show_table
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Config, Json, check_counts, check_output
 from stepsim.cli.runs.fifo_depths import WrittenFix, check_written
+from stepsim.cli.runs.placing import TakenPlace, read_place, with_place
 from stepsim.cli.runs.workload_group import workload_app
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class SizeOptions:
     finds_fifo_depths: ClassVar[bool] = True
 
     config: Config = None
+    place: TakenPlace = None
     slowdown: Annotated[
         float,
         typer.Option(
@@ -72,6 +74,7 @@ def size_choice(choice: Choice, options: SizeOptions) -> None:
     if options.out is not None:
         check_output(options.out, ".yaml")
     check_written(options.write_fix)
+    place = read_place(options.place)
     curve = None
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
@@ -82,6 +85,9 @@ def size_choice(choice: Choice, options: SizeOptions) -> None:
         case = choice.case(traces, machine, options.config, None)
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
+        if place is not None:
+            heartbeat.phase("placing operators")
+        case = with_place(case, place, traces.data)
         heartbeat.phase("sizing FIFOs")
         sizes = stepsim.sizing.sized(
             case.unsized,

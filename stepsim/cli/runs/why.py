@@ -27,6 +27,7 @@ from stepsim.cli.runs.fifo_depths import (
     with_depths,
     with_fix,
 )
+from stepsim.cli.runs.placing import TakenPlace, read_place, with_place
 from stepsim.cli.runs.workload_group import workload_app
 from stepsim.cli.serving.why import why_service_command
 from stepsim.errors import ArgError
@@ -46,6 +47,7 @@ class WhyOptions:
 
     config: Config = None
     fix: TakenFix = None
+    place: TakenPlace = None
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", help="Stop every run after this many cycles.")
     ] = None
@@ -75,6 +77,7 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
     if options.out is not None:
         check_output(options.out, ".json")
     check_written(options.write_fix)
+    place = read_place(options.place)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = choice.load_machine(options.config)
@@ -85,6 +88,9 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
         case = with_fix(case, options.fix, choice.fifo_depths)
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
+        if place is not None:
+            heartbeat.phase("placing operators")
+        case = with_place(case, place, traces.data)
         if choice.fifo_depths is not None:
             heartbeat.phase("sizing FIFOs")
             case = with_depths(case, choice.fifo_depths, traces.data)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from stepsim.explain.changes.candidates import Change
 from stepsim.graph import slot_bytes
-from stepsim.lowering import compute_bandwidths, depths_of
+from stepsim.lowering import compute_bandwidths
 from stepsim.simulation import Prepared
 
 HELPS: Final = 0.05
@@ -65,7 +65,7 @@ def _total(prepared: Prepared, change: Change) -> float | None:
     rates = compute_bandwidths(prepared.template.first)
     flops = sum(rate for unit, rate in rates.items() if names[unit] in change.compute)
     held = 0
-    for fifo, depth in zip(prepared.wiring.fifos, depths_of(prepared.template.first), strict=True):
+    for fifo, depth in zip(prepared.wiring.fifos, prepared.depths, strict=True):
         if fifo.name in change.fifo_depths or change.fifo_depth is not None:
             size = slot_bytes(fifo.stream.type)
             if not isinstance(size, int) or depth is None:

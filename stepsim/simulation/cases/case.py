@@ -28,6 +28,7 @@ from stepsim.simulation.cases.fifo_memory import FifoMemory
 from stepsim.simulation.outcome.totals import Totals, added
 from stepsim.simulation.programs.changes import with_named_depths
 from stepsim.simulation.programs.fix_file import Fix
+from stepsim.simulation.programs.on_chip import Place
 from stepsim.simulation.programs.prepared import Prepared
 from stepsim.simulation.programs.simulate import prepare
 from stepsim.simulation.running.limits import Limits
@@ -224,6 +225,18 @@ class Case:
         made.machine = made.prepared.machine
         made._compute_bw = made.prepared.compute_bw
         vars(made).pop("_allocated", None)
+        return made
+
+    def placed(self, place: Place) -> Case:
+        """The same case on the network on chip of its machine; see `simulate`.
+
+        Raises
+        ------
+        ArgError : the placement does not fit the program or the machine.
+        """
+        made = copy.copy(self)
+        made.unsized = self.unsized.changed(place=place)
+        made.prepared = self.prepared.changed(place=place)
         return made
 
     def _must_fit(self, data: Data) -> None:

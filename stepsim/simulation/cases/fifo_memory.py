@@ -8,7 +8,6 @@ from typing import Any
 
 from stepsim.errors import ArgError
 from stepsim.graph import Size, number_of, slot_bytes, substitution
-from stepsim.lowering import depths_of
 from stepsim.simulation.programs.prepared import Prepared
 
 
@@ -24,7 +23,7 @@ class FifoMemory:
         self.prepared = prepared
         self._slots: Counter[Size] | None = Counter()
         fifos = prepared.wiring.fifos
-        for fifo, depth in zip(fifos, depths_of(prepared.template.first), strict=True):
+        for fifo, depth in zip(fifos, prepared.depths, strict=True):
             if depth is None:
                 self._slots = None
                 return

@@ -10,7 +10,6 @@ import numpy as np
 
 from stepsim.ensembles import Bounds, Disturbance, draw_one
 from stepsim.graph import FIFO_DEPTH
-from stepsim.kernels import INFINITY
 from stepsim.lowering import Image, with_bases
 from stepsim.machine import Addresses, Port, load_machine
 
@@ -107,9 +106,8 @@ def _with_tensors_moved(prepared: Prepared, changes: Changes) -> Prepared:
 
 def _bounded(prepared: Prepared) -> list[str]:
     """Names of the bounded FIFOs."""
-    depths = prepared.template.first.channels["cap"].tolist()
     names = (fifo.name for fifo in prepared.wiring.fifos)
-    return [name for name, depth in zip(names, depths, strict=True) if depth < INFINITY]
+    return [name for name, depth in zip(names, prepared.depths, strict=True) if depth is not None]
 
 
 def _depth_changes(random: np.random.Generator, bounds: Bounds, prepared: Prepared) -> Changes:

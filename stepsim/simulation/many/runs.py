@@ -139,7 +139,7 @@ def simulate_many(
     prepared = _prepared(program, list(product(targets, depths)))
     if units:
         rows = len(prepared) * len(changes or (None,)) * runs
-        _check_room(where, rows, len(prepared[0].wiring.units))
+        _check_room(where, rows, prepared[0].unit_count)
     many: list[ManyRuns] = []
     places: list[Place] = []
     for i, each in enumerate(prepared):

@@ -123,13 +123,15 @@ class EnergyAccount:
         self._table: Energy = prepared.machine.energy
         self._request_bytes = prepared.timing.request_bytes
         wiring = prepared.wiring
-        self._count = len(wiring.units)
+        self._count = prepared.unit_count
         self._producer = np.zeros(len(wiring.fifos), np.int64)
         self._consumer = np.zeros(len(wiring.fifos), np.int64)
         for number, unit in enumerate(wiring.units):
             self._producer[list(unit.outputs)] = number
             self._consumer[list(unit.inputs)] = number
-        self._flop = np.array([self._flop_pj(unit) for unit in wiring.units], np.float64)
+        # The carriers of placed programs come last, and spend nothing.
+        self._flop = np.zeros(self._count)
+        self._flop[: len(wiring.units)] = [self._flop_pj(unit) for unit in wiring.units]
         sizes = [_token_bytes(fifo.stream.type) for fifo in wiring.fifos]
         self._bytes = np.array([0 if size is None else size for size in sizes], np.int64)
         self._measured = tuple(fifo for fifo, size in enumerate(sizes) if size is None)
@@ -182,7 +184,8 @@ class EnergyAccount:
         ----------
         cycles : length of the run.
         """
-        table, units, channels = self._table, execution.units, execution.channels
+        table, units = self._table, execution.units
+        channels = execution.channels[: len(self._producer)]
         sent, taken = self._bytes * channels["sent"], self._bytes * channels["removed"]
         for fifo in self._measured:
             sizes = _sizes(execution, fifo)

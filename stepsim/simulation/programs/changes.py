@@ -48,7 +48,9 @@ from stepsim.simulation.programs.fix_file import read_depths
 from stepsim.simulation.programs.on_chip import placement_of
 
 if TYPE_CHECKING:
+    from stepsim import noc
     from stepsim.simulation.outcome import fit
+    from stepsim.simulation.programs import on_chip
     from stepsim.simulation.programs.prepared import Prepared
 else:
     fit = deferred("stepsim.simulation.outcome.fit")
@@ -277,19 +279,39 @@ def with_places(prepared: Prepared, addresses: Mapping[str, Any]) -> Prepared:
     return _laid_out_anew(prepared, prepared.machine, given, checked_places(addresses))
 
 
+def with_placement(prepared: Prepared, place: on_chip.Place) -> Prepared:
+    """The program at other places of the network on chip of its machine.
+
+    Raises
+    ------
+    ArgError
+        As `placement_of`.
+    """
+    given = prepared.fifo_depth if prepared.fifo_depth_from == "call" else None
+    placement = placement_of(prepared.program, prepared.machine, place)
+    return _laid_out_anew(prepared, prepared.machine, given, prepared.places, placement)
+
+
 def _unit_bandwidth(machine: Machine) -> int | None:
     return None if machine.compute is None else machine.compute.unit_flops_per_cycle
 
 
 def _laid_out_anew(
-    prepared: Prepared, machine: Machine, fifo_depth: int | None, places: Mapping[str, Place] | None
-) -> Prepared:
-    """The program on a machine by whose rules units have other parameters, or tensors places."""
+    prepared: Prepared, machine: Machine, fifo_depth: int | None,
+    places: Mapping[str, Place] | None, placement: noc.Placement | None = None,
+) -> Prepared:  # fmt: skip
+    """The program on a machine by whose rules units have other parameters, or tensors places.
+
+    Its operators keep their places unless others are given.
+    """
     made = type(prepared)(
-        prepared.program, machine, fifo_depth, prepared.wiring, places, prepared.placement
-    )
+        prepared.program, machine, fifo_depth, prepared.wiring, places,
+        placement or prepared.placement,
+    )  # fmt: skip
     made.sized_for, made.regions = prepared.sized_for, prepared.regions
     made.sizes = prepared.sizes
+    if machine is prepared.machine:
+        made.machine_values = prepared.machine_values
     made = with_depths(made, prepared.fifo_depths) if prepared.fifo_depths else made
     made = with_bandwidths(made, prepared.compute_bw) if prepared.compute_bw else made
     return with_widths(made, prepared.par_dispatch) if prepared.par_dispatch else made

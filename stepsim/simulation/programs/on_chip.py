@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from stepsim.errors import ArgError
 from stepsim.graph import Program, Wiring
 from stepsim.kernels import loads_of, network_words
 from stepsim.lowering import SEND, Carriage, Network, Path, with_carriers
-from stepsim.machine import Machine
+from stepsim.machine import Machine, Network as MachineNetwork
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,16 +25,23 @@ else:
     noc = deferred("stepsim.noc")
 
 
-def placement_of(
-    program: Program, machine: Machine, place: noc.Placement | str | PathLike[str]
-) -> noc.Placement:
-    """The placement that a program is simulated with.
+AUTO_PLACE: Final = "auto"
+"""Given in place of a placement: one that a search finds."""
+
+ROW_MAJOR: Final = "row-major"
+"""Given in place of a placement: operators in their order, row by row."""
+
+Place: TypeAlias = "noc.Placement | noc.PlacementFile | str | PathLike[str]"
+"""A placement, its file, or the word for one."""
+
+
+def carrying_network(program: Program, machine: Machine) -> MachineNetwork:
+    """The network on chip of a machine, which a placed program runs on.
 
     Raises
     ------
     ArgError
-        The machine has no network on chip or one without flits, the placement is for another
-        program or network, or its file cannot be read.
+        The machine has no network on chip, or one without flits.
     """
     where = f"program '{program.name}', place"
     network = machine.noc
@@ -53,6 +60,28 @@ def placement_of(
             f"{where}: the network '{network.name}' of machine '{machine.name}' has routing "
             "'one-way', two networks of which a stream would need one; state routing 'shortest'"
         )
+    return network
+
+
+def placement_of(program: Program, machine: Machine, place: Place) -> noc.Placement:
+    """The placement that a program is simulated with.
+
+    Raises
+    ------
+    ArgError
+        As `carrying_network`; the placement is for another program or network, or its file cannot
+        be read.
+    """
+    where, network = f"program '{program.name}', place", carrying_network(program, machine)
+    if isinstance(place, str) and place.partition(",")[0] == AUTO_PLACE:
+        raise ArgError(
+            f"{where}: '{place}' is for the command line; here, give place=st.place(program, "
+            "machine).placement"
+        )
+    if isinstance(place, str) and place == ROW_MAJOR:
+        return noc.Placement.row_major(program, network)
+    if isinstance(place, noc.PlacementFile):
+        return place.placed(program, network)
     if isinstance(place, str | PathLike):
         return noc.Placement.from_yaml(place, program, network)
     if not isinstance(place, noc.Placement):

@@ -36,6 +36,7 @@ from stepsim.lowering import (
     Place,
     address_map,
     default_depth,
+    depths_of,
     network_of,
 )
 from stepsim.machine import Machine
@@ -59,13 +60,14 @@ from stepsim.simulation.programs.changes import (
     with_image,
     with_machine,
     with_named_depths,
+    with_placement,
     with_places,
     with_regions,
     with_widths,
 )
 from stepsim.simulation.programs.fix_file import Fix, SizedFor
 from stepsim.simulation.programs.fixes import with_fix
-from stepsim.simulation.programs.on_chip import NetworkLoads, on_chip
+from stepsim.simulation.programs.on_chip import NetworkLoads, Place as PlaceOfProgram, on_chip
 from stepsim.simulation.programs.provenance import index_digests, provenance_of
 from stepsim.simulation.programs.rerun import Rerun
 from stepsim.simulation.running.batches import ManyRuns, run_all
@@ -178,6 +180,7 @@ class Prepared:
         regions: Mapping[str, int] | None = None,
         addresses: Mapping[str, Any] | None = None,
         fix: str | PathLike[str] | Fix | None = None,
+        place: PlaceOfProgram | None = None,
     ) -> Prepared:
         """The same program with other numbers, without laying it out again.
 
@@ -200,6 +203,8 @@ class Prepared:
             ones.
         fix : a file of changes, as :func:`simulate` takes it, made before those that are given
             here by name.
+        place : where operators are on the network on chip, as :func:`simulate` takes it, in place
+            of earlier places.
 
         Raises
         ------
@@ -216,6 +221,8 @@ class Prepared:
             made = with_fix(made, fix)
         if addresses is not None:
             made = with_places(made, addresses)
+        if place is not None:
+            made = with_placement(made, place)
         if fifo_depth is not None:
             depth, named = depth_of(fifo_depth)
             made = with_depth(made, depth) if named is None else with_named_depths(made, named)
@@ -276,6 +283,16 @@ class Prepared:
     def fifo_numbers(self) -> Mapping[str, int]:
         """Number of every FIFO, by name."""
         return {fifo.name: number for number, fifo in enumerate(self.wiring.fifos)}
+
+    @property
+    def unit_count(self) -> int:
+        """Number of its units, with the carriers of a placed program."""
+        return len(self.template.first.units)
+
+    @property
+    def depths(self) -> list[int | None]:
+        """The depth of every FIFO of the program; None is unbounded."""
+        return depths_of(self.template.first)[: len(self.wiring.fifos)]
 
     def image(self, bindings: Mapping[Any, Any] | None = None) -> Image:
         """The arrays that the engine starts from; runs of equal images are equal."""

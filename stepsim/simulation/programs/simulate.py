@@ -80,8 +80,8 @@ def simulate(
         ``DeadlockFix.save`` and ``stepsim why --write-fix`` write it. One of another program is
         refused before anything runs.
     place : a :class:`stepsim.noc.Placement` of the program on the network on chip of the machine,
-        or its YAML file: tokens between operators at different places then cross the network.
-        Without it they take no time. A placed program cannot be recorded.
+        its YAML file, or ``"row-major"``: tokens between operators at different places then cross
+        the network. Without it they take no time. A placed program cannot be recorded.
 
     Returns
     -------

@@ -84,7 +84,7 @@ class ManyRuns:
         self._limits = limits or Limits()
         words = prepared.words(indices)
         self._words = words.reshape(count, -1) if words.size else np.zeros((count, 0), np.int64)
-        self._totals = BatchTotals.zeros(count, len(prepared.wiring.units) if units else 0)
+        self._totals = BatchTotals.zeros(count, prepared.unit_count if units else 0)
         self._stopped: dict[int, Ending] = {}
         self._errors: dict[int, Exception] = {}
         self._energy: dict[int, EnergyTotals] = {}

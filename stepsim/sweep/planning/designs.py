@@ -13,6 +13,7 @@ from typing import Any
 from stepsim.arguments import AUTO_DEPTH, is_depth_plan
 from stepsim.errors import ArgError, MachineError, StepSimError, UserCodeError
 from stepsim.machine import Machine, load_machine, parse_overrides
+from stepsim.placement import PlaceChoice, read_choice
 from stepsim.simulation import Fix, counting_of, load_fix
 from stepsim.sweep.planning.points import Point
 from stepsim.sweep.planning.traces import Trace
@@ -34,7 +35,7 @@ _LABEL_LENGTH = 80
 _MACHINE = "machine."
 _DEPTH = "machine.fifo.depth"
 """The depth of all FIFOs of a workload without a parameter for it."""
-_FILES = ("machine", "model")
+_FILES = ("machine", "model", "place")
 _ONE_DEPTH = (
     "; design points have one depth for all FIFOs, or auto, which finds the least bytes for each "
     "run. Use depths from a file with `stepsim run --fifo-depth FILE.yaml`, or state them by "
@@ -156,6 +157,9 @@ class Design:
             if key != "machine" and not key.startswith(_MACHINE)
         }
         self._config = own.pop("config", None)
+        # A service has no such parameter.
+        self._place_text = None if spec.service is not None else own.pop("place", spec.place)
+        self._place: PlaceChoice | None = None
         known = fields_of(self._workload)
         depth = depth_parameter(known)
         self._least_depths = depth if own.get(depth) == AUTO_DEPTH else None
@@ -184,7 +188,22 @@ class Design:
                 "for its program; give one of them",
             )
             return False
-        return not found and self._machine is not None
+        return self._reads_place() and not found and self._machine is not None
+
+    def _reads_place(self) -> bool:
+        """Whether its placement can be read, if it has one."""
+        text = self._place_text
+        if text is None:
+            return True
+        if not isinstance(text, str):
+            self._blame("place", f"expected FILE.yaml, row-major or auto, found {text!r}")
+            return False
+        try:
+            self._place = read_choice(text)
+        except ArgError as error:
+            self._blame("place", str(error))
+            return False
+        return True
 
     @property
     def needs_traces(self) -> bool:
@@ -240,6 +259,8 @@ class Design:
         content = [self._source.text, plain, self._machine.to_dict(), *self._sizing()]
         if self._fix is not None:
             content.append({"fix": self._fix.data})
+        if self._place is not None:
+            content.append({"place": self._place.content})
         return Point(
             self.index,
             self._label(),
@@ -254,6 +275,7 @@ class Design:
             self.group,
             self._replicate(),
             self._fix,
+            self._place,
         )
 
     def _label(self) -> str:

@@ -59,7 +59,7 @@ CODE = "the workload's file"
 """The part of a plan that is the code of a user's workload."""
 
 DESIGN_POINTS = "design points"
-OF_POINTS = frozenset(("parameters", "machine", "config", "origins", "counting", "traces"))
+OF_POINTS = frozenset(("parameters", "machine", "config", "origins", "counting", "traces", "place"))
 """Parts of a plan that have a value for each design point."""
 
 _BUILT = 64
@@ -216,6 +216,8 @@ class Plan:
             contents["requests"] = [point.content[3:] for point in points]
         if self.spec.fix is not None:
             contents["fix"] = [point.fix and point.fix.data for point in points]
+        if any(point.place is not None for point in points):
+            contents["place"] = [point.place and point.place.content for point in points]
         if self.spec.ensemble is not None:
             contents["ensemble"] = self.spec.model_dump(include={"ensemble"})
         return {name: digest_of_json(content) for name, content in contents.items()}
@@ -293,13 +295,14 @@ def make_plan(draft: Draft) -> Plan:
             traces = found
     points = resolve_points(designs, traces, problems)
     points = {where: point for where, point in points.items() if point.index in traces}
-    # Whether a fix is for a program is known only when the program is built.
-    build = spec.fix is not None or (is_checked_by_building(workload) and len(points) <= _BUILT)
+    # Whether a fix or a placement is for a program is known only when the program is built.
+    build = is_checked_by_building(workload) and len(points) <= _BUILT
     fits = {
-        where: fit_of(point, traces[point.index], build=build) for where, point in points.items()
+        where: fit_of(point, traces[point.index], build=build or point.is_of_one_program)
+        for where, point in points.items()
     }
     for where, tried in fits.items():
-        if tried.misfit and (tried.example is None or spec.fix is not None):
+        if tried.misfit and (tried.example is None or points[where].is_of_one_program):
             problems.add_of_point(where, tried.misfit)
     optional = optional_measures(spec, [point.machine_values for point in points.values()])
     limited = limit_problems(spec, dict.fromkeys(spec.metrics or (), "metrics"))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from stepsim.arguments import AUTO_DEPTH
 from stepsim.errors import ArgError, StepSimError
 from stepsim.machine import Machine
+from stepsim.placement import PlaceChoice
 from stepsim.simulation import Case, Fix
 from stepsim.sweep.planning.traces import Trace
 from stepsim.workloads import Data, Resolved, Source, Workload
@@ -26,6 +27,7 @@ class Point:
         they were given, because other processes have not loaded the class; those that are not
         given are left out.
     fix : changes that are made to its program; None without any.
+    place : where its operators are on the network of the machine; None: nowhere.
     content : its canonical values, which are part of the keys of its runs.
     depths : the key for the depth of FIFOs and its value, if the workload does not take it:
         ``auto``, with which each run gets the depths of the fewest bytes, or that of the machine;
@@ -49,6 +51,7 @@ class Point:
     group: int
     replicate: str | None
     fix: Fix | None = None
+    place: PlaceChoice | None = None
 
     @property
     def run_machine(self) -> Machine:
@@ -62,20 +65,27 @@ class Point:
         return self.depths is not None and self.depths[1] == AUTO_DEPTH
 
     @property
+    def is_of_one_program(self) -> bool:
+        """Whether it has a file that is for one program, or a place for every operator."""
+        return self.fix is not None or self.place is not None
+
+    @property
     def machine_values(self) -> dict[str, Any]:
         """The values of its machine; empty without one."""
         return {} if self.machine is None else self.machine.to_dict()
 
     def case(self, resolved: Resolved[Workload], data: Data) -> Case:
-        """The workload built for these data, with the fix.
+        """The workload built for these data, with the fix and the places of a file.
 
         Raises
         ------
-        StepSimError : it cannot be built, or the fix is for another program.
+        StepSimError : it cannot be built, or the fix or the placement is for another program.
         """
         assert self.machine is not None  # programs have one
         made = Case(self.source, resolved, data, self.machine, self.counting)
-        return made if self.fix is None else made.with_fix(self.fix)
+        made = made if self.fix is None else made.with_fix(self.fix)
+        known = None if self.place is None else self.place.without_search(made)
+        return made if known is None else made.placed(known)
 
     def resolved(self) -> Resolved[Workload]:
         """The workload with its parameters."""
@@ -115,7 +125,7 @@ def fit(point: Point, traces: Sequence[Trace], *, build: bool) -> Fit:
         size = trace.shape_for(type(workload))
         if size not in errors:
             # A fix is for one program; those of other sizes are other programs.
-            builds = build and (example is None or point.fix is not None)
+            builds = build and (example is None or point.is_of_one_program)
             errors[size] = _misfit(point, resolved, trace, build=builds)
         tried += 1
         if not errors[size]:

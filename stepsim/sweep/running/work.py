@@ -129,6 +129,7 @@ class _About:
         self.columns = {
             "point": point.group,
             "replicate": point.replicate,
+            "place": point.place and point.place.text,
             **describe(point.source, self.resolved, point.run_machine, point.counting, None),
             **_version_columns(),
         }
@@ -164,6 +165,9 @@ class _Rows:
             workload = self._about.resolved.workload
             data = trace.fed_to(type(workload), workload.values())
             case = _case(self._chunk, self._about, data)
+            place = self._chunk.point.place
+            if place is not None and place.is_searched:
+                case = place.of(case, data)
             if self._chunk.point.finds_depths:
                 case = stepsim.sizing.with_least_depths(case, data)
                 identity["fifo_depths"] = json.dumps(dict(case.prepared.fifo_depths))

@@ -19,6 +19,7 @@ _OVERRIDES: Final = "overrides"
 
 _OF_PROGRAMS: Final = {
     "fix": "it changes a program",
+    "place": "it places the operators of a program",
     "counting": "it says how the bytes of a program are counted",
     "ensemble": "it disturbs runs of a program",
     "units": "it keeps what the operators of a program did",

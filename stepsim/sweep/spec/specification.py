@@ -51,6 +51,7 @@ _FILES = {
     "machine": (".yaml", ".yml"),
     "model": (".yaml", ".yml", ".json"),
     "workload": (".py",),
+    "place": (".yaml", ".yml"),
 }
 """Keys that can name a file, and the suffix of its name."""
 _Value = int | float | str | bool | list[Any] | dict[str, Any] | None
@@ -146,8 +147,9 @@ class SweepSpec(Section):
 
     The design points are the product of the axes of ``grid``, followed by ``points`` as listed;
     ``parameters`` apply to all. A key ``machine`` names a machine, keys like
-    ``machine.hbm.channels`` change it, ``config`` takes values that are not given from published
-    experiments, and all others are parameters of the workload.
+    ``machine.hbm.channels`` change it, ``place`` places operators on its network, ``config`` takes
+    values that are not given from published experiments, and all others are parameters of the
+    workload.
     """
 
     name: str = Field(default="sweep", description="shown in summaries")
@@ -179,6 +181,11 @@ class SweepSpec(Section):
     machine: str = Field(default="sda-1024", description="name or file of the machine")
     fix: str | None = Field(
         default=None, description="file of `stepsim why --write-fix`, made to every point"
+    )
+    place: str | None = Field(
+        default=None,
+        description="where operators are on the network of the machine: a file of `stepsim "
+        "place`, row-major, or auto for each run; also a key of grid and points",
     )
     parameters: dict[str, _Value] = Field(default={}, description="parameters of every point")
     grid: dict[str, _Axis] = Field(default={}, description="axes of the design space")
@@ -478,7 +485,7 @@ def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
 
     if spec.service is not None:
         changes["service"] = located_service(spec, folder)
-    for key in {"workload", "model", "machine"} & spec.model_fields_set:
+    for key in {"workload", "model", "machine", "place"} & spec.model_fields_set:
         changes[key] = located(key, getattr(spec, key))
     if spec.fix is not None:
         changes["fix"] = str(folder / spec.fix)

@@ -22,7 +22,8 @@ TABLES: Final = ("failures", "units", "runs")
 _IDENTITY: Final = (
     "run", "point", "workload", "workload_digest", "model", "model_json", "parameters", "origins",
     "config", "counting", "machine", "machine_json", "trace", "trace_id", "layer", "step",
-    "window", "replicate", "lengths", "lengths_id", "lengths_step", "lengths_window", "batch",
+    "window", "replicate", "place", "lengths", "lengths_id", "lengths_step", "lengths_window",
+    "batch",
 )  # fmt: skip
 _VERSIONS: Final = ("stepsim_version", "model_version", "versions")
 _ALWAYS: Final = (
