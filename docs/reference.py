@@ -44,6 +44,7 @@ FAMILIES = {
     "stepsim.graph.ops.flat_map.numbers": "Sources and sinks",
     "stepsim.graph.ops.routing.routing_table": "Sources and sinks",
     "stepsim.graph.ops.feedback": "Sources and sinks",
+    "stepsim.graph.programs.chips": "Programs on several chips",
     "stepsim.graph.types": "Tensors and element types",
     "stepsim.dtypes": "Tensors and element types",
     "stepsim.graph.functions.define": "Functions of your own",

@@ -34,6 +34,7 @@ from stepsim.graph import (
     accum_buffer as accum_buffer,
     broadcast as broadcast,
     bufferize as bufferize,
+    chip as chip,
     consume as consume,
     counter as counter,
     deinterleave as deinterleave,

@@ -53,7 +53,8 @@ Bindings = Mapping[Any, Any]
 class Operator:
     """A node: inputs, attributes, outputs. Registered operators do not change.
 
-    ``name`` is the user's spelling of the operator, ``unit_kind`` the unit that times it.
+    ``name`` is the user's spelling of the operator, ``unit_kind`` the unit that times it, and
+    ``chip`` the chip of the machine that it is on.
     Attributes that came later (``_added``) are left out where they have their default, so that the
     fingerprints of earlier programs stay.
     """
@@ -69,6 +70,7 @@ class Operator:
     id: int = field(default=-1, init=False)
     source: str = field(default="", init=False)
     part: str = field(default="", init=False)
+    chip: int = field(default=0, init=False)
     program: Program = field(init=False, repr=False)
 
     # Dataclasses would compile one for each operator, which takes a while.

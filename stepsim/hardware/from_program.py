@@ -48,6 +48,7 @@ from stepsim.graph import (
     Stream,
     Tile,
     Unsqueeze,
+    check_one_chip,
     check_program,
     construction_order,
     readers_by_output,
@@ -159,6 +160,7 @@ def network_of(
         raise LoweringError(f"program '{program.name}' is still open; leave its `with` block first")
     if program.downtiled is not None:
         program = program.downtiled.original
+    check_one_chip(program, f"program '{program.name}' at the hardware level", LoweringError)
     order = construction_order(program)
     moves = [op for op in order if isinstance(op, LinearLoad | LinearStore)]
     if sink == "printer":

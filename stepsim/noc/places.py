@@ -9,6 +9,7 @@ from stepsim.graph import (
     OffChipOperator,
     Operator,
     Program,
+    check_one_chip,
     check_program,
     construction_order,
 )
@@ -21,9 +22,10 @@ def placed_operators(program: Program) -> dict[str, bool]:
 
     Raises
     ------
-    ArgError : it is not a program.
+    ArgError : it is not a program, or one on several chips.
     """
     check_program("placement", program)
+    check_one_chip(program, f"placement: program '{program.name}'", ArgError)
     order = [one for one in construction_order(program) if one.loops_back() is None]
     return {one.title(): _has_port(one) for one in order}
 

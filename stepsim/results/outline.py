@@ -51,6 +51,7 @@ def outline_of(wiring: Wiring) -> dict[str, Any]:
         [unit.source for unit in units],
         ends,
     )
+    several = any(unit.chip for unit in units)
     box_of = {unit: number for number, box in enumerate(boxes) for unit in box.members}
     joined: dict[tuple[int, int], list[int]] = {}
     for fifo, (producer, consumer) in enumerate(ends):
@@ -71,7 +72,9 @@ def outline_of(wiring: Wiring) -> dict[str, Any]:
     return {
         "version": OUTLINE_VERSION,
         "program": _defaults(wiring.program),
-        "boxes": [_box(box, [units[u].operator for u in box.members], texts) for box in boxes],
+        "boxes": [
+            _box(box, [units[u].operator for u in box.members], texts, several) for box in boxes
+        ],
         "edges": edges,
     }
 
@@ -94,8 +97,11 @@ def _defaults(program: Program) -> dict[str, Any]:
     return {**found, **({"assumptions": "; ".join(assumed)} if assumed else {})}
 
 
-def _box(box: Folded, operators: Sequence[Operator | None], texts: _Texts) -> dict[str, Any]:
-    """A box, with the values of its lanes by parameter."""
+def _box(
+    box: Folded, operators: Sequence[Operator | None], texts: _Texts, several: bool
+) -> dict[str, Any]:
+    """A box, with the values of its lanes by parameter; of programs on several chips, theirs
+    too."""
     values: dict[str, list[str]] = {}
     outputs: dict[tuple[int, int], list[str]] = {}
     made = [one for one in operators if one is not None]
@@ -105,7 +111,7 @@ def _box(box: Folded, operators: Sequence[Operator | None], texts: _Texts) -> di
             continue
         part = number % parts
         prefix = f"{operator.name}{part}." if parts > 1 else ""
-        for name, value in _parameters(operator).items():
+        for name, value in _parameters(operator, several).items():
             values.setdefault(prefix + name, []).append(texts.of(value))
         for out in operator.outputs:
             outputs.setdefault((part, out.output), []).append(_elements(out))
@@ -127,11 +133,13 @@ def _elements(stream: Stream) -> str:
     return stream.describe().removeprefix("Stream")
 
 
-def _parameters(operator: Operator) -> dict[str, Any]:
+def _parameters(operator: Operator, several: bool) -> dict[str, Any]:
     """The attributes of an operator, with the defaults of the program where it states none."""
     found = dict(operator.attributes())
     if isinstance(operator, Compute) and "compute_bw" in found:
         found["compute_bw"] = operator.bandwidth()
+    if several:
+        found["chip"] = operator.chip
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -10,7 +10,7 @@ _NUMBER = re.compile(r"#\d+")
 _LANE = re.compile(r"(?<=\.)\d+(?=[./)>]|$)")
 
 _PART = re.compile(r"(.*#\d+)/[^/#]+")
-_READER = re.compile(r">\d+$")
+_READER = re.compile(r"(>\d+)+$")
 
 _MOST_FLOWS: Final = 4
 """Entries of a list of FIFOs; more are only counted."""

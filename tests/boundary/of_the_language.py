@@ -54,6 +54,7 @@ CALLS: dict[str, Callable[[], Given]] = {
     "Function": lambda: {"name": "f", "shape": fn.silu.shape},
     "Function.cost": lambda: {"operands": [x().type], "results": [x().type]},
     "Program.compare": lambda: {"a": st.graph.Dim(2), "b": st.graph.Dim(2)},
+    "chip": lambda: {"number": 1},
     "map": lambda: {"fn": fn.silu, "xs": (x(),)},
     "spec": lambda: {"shape": (2, 2)},
     "graph.Buffer": lambda: {"tile": x().type, "dims": (st.graph.Dim(2),)},

@@ -19,6 +19,7 @@ from stepsim.graph.graph_file.public_types import check_read, type_name
 from stepsim.graph.graph_file.roles import MANY, inputs_of, type_roles
 from stepsim.graph.graph_file.rows import ROWS, UNITS
 from stepsim.graph.ops.shape.levels import Zip
+from stepsim.graph.programs.chips import check_one_chip
 from stepsim.graph.programs.program import Program
 from stepsim.graph.rewrites.wiring import WiredUnit, Wiring, wire
 from stepsim.graph.sizes.dims import Dim
@@ -137,7 +138,8 @@ def _save(path: Path, data: bytes, arrays: Mapping[str, Any]) -> None:
 
 
 def _check_expressible(program: Program, numbers: Numbers) -> None:
-    """Report all operators that the format does not have, before anything is written."""
+    """Report what the format does not have, before anything is written: chips, operators."""
+    check_one_chip(program, f"to_graph: program '{program.name}'", GraphFileError)
     odd = []
     for op in program.operators:
         kind = UNITS.get(op.unit_kind)

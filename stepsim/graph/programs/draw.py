@@ -41,14 +41,17 @@ def _output(op: Operator) -> str:
 
 
 def listing(metrics: Metrics) -> str:
-    """One line for each operator: id, name, inputs, first output, traffic and memory.
+    """One line for each operator: id, name, inputs, first output, traffic and memory, and the chip
+    in programs on several.
 
     The first line names the counting: the numbers in the lines add up to the totals of ``metrics``.
     Long formulas and lists of inputs are truncated, so that lines stay below 210 columns.
     """
+    several = any(op.chip for op in metrics.program.operators)
     rows = [
         (
-            shorten(row.operator.called(), TITLE_COLUMNS),
+            (f"chip {row.operator.chip}: " if several else "")
+            + shorten(row.operator.called(), TITLE_COLUMNS),
             _inputs(row.operator),
             _output(row.operator),
             shorten(f"T={fold_sum(row.sizes[0])}", SIZE_COLUMNS),
@@ -78,7 +81,8 @@ def _edges(program: Program) -> Iterator[tuple[int, int, str]]:
 
 
 def _label(op: Operator) -> str:
-    return op.called().replace('"', "'")
+    chip = f" on chip {op.chip}" if op.chip else ""
+    return op.called().replace('"', "'") + chip
 
 
 def to_dot(program: Program) -> str:

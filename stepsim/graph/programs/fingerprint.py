@@ -54,6 +54,8 @@ class _Text:
                 yield f"  Stream[{dims}] of {self._type(out.type)} depth={depth}\n"
         if program.order is not None:
             yield f"order {list(program.order)}\n"
+        if any(op.chip for op in program.operators):
+            yield f"chips {[op.chip for op in program.operators]}\n"
         for assumed in program.assumptions:
             yield f"assume {assumed.left} == {assumed.right}\n"
 

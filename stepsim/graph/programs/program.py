@@ -87,6 +87,7 @@ class Program(ProgramSizes):
         self.operators: list[Operator] = []
         self.depths: dict[tuple[int, int], int] = {}
         self.closed = False
+        self.chip = 0
         self._readers: dict[tuple[int, int], list[tuple[Operator, int]]] = {}
         self._token: Token[Program | None] | None = None
         self._kept = Kept()
@@ -127,6 +128,8 @@ class Program(ProgramSizes):
         """Append an operator whose checks have passed."""
         operator.id = len(self.operators)
         operator.program = self
+        if operator.chip != self.chip:
+            operator.chip = self.chip
         operator.outputs = tuple(
             [Stream(operator, number, *output) for number, output in enumerate(outputs)]
         )
@@ -134,6 +137,11 @@ class Program(ProgramSizes):
         for position, stream in enumerate(operator.inputs):
             self._readers.setdefault(stream.key, []).append((operator, position))
         return operator.outputs
+
+    @property
+    def chips(self) -> int:
+        """The number of chips that a machine must have to run it: one more than the highest."""
+        return 1 + max((op.chip for op in self.operators if op.loops_back() is None), default=0)
 
     def place(self, order: Sequence[int]) -> None:
         """State the order in which operators enter the network, by their ids; by default it is

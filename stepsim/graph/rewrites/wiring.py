@@ -7,6 +7,7 @@ last. A program read from a file states its own order.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,13 @@ from stepsim.frozen import frozen
 from stepsim.graph.ops.feedback import FeedbackSource
 from stepsim.graph.ops.routing.routing_table import check_bindings
 from stepsim.graph.programs.program import Program, check_program
-from stepsim.graph.rewrites.broadcast import readers_by_output, resolved
+from stepsim.graph.rewrites.broadcast import (
+    Reader,
+    by_chip,
+    chip_of_copy,
+    readers_by_output,
+    resolved,
+)
 from stepsim.graph.stream import Stream
 from stepsim.typed import typed
 
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WiredUnit:
-    """One unit: kind and parameters in the vocabulary of the engine, FIFO indices, origin."""
+    """One unit: kind and parameters in the vocabulary of the engine, FIFO indices, origin, chip."""
 
     name: str
     kind: str
@@ -36,6 +43,7 @@ class WiredUnit:
     outputs: tuple[int, ...]
     operator: Operator | None
     source: str
+    chip: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,7 @@ def _wired(program: Program, given: Bindings) -> Wiring:
         fifos.append(WiredFifo(name, depths.get(stream.key) if depths else None, stream))
         return len(fifos) - 1
 
-    pending: list[tuple[str, Stream, int]] = []
+    pending: deque[tuple[str, Stream, int, list[Reader], int]] = deque()
     for op in construction_order(program):
         outputs = []
         for stream in op.outputs:
@@ -142,24 +150,28 @@ def _wired(program: Program, given: Bindings) -> Wiring:
             if len(users) == 1:
                 inputs[users[0].operator.id][users[0].position] = index
             elif users:
-                pending.append((name, stream, index))
+                pending.append((name, stream, index, users, chip_of_copy(users, op.chip)))
         plain.append((op, tuple(outputs)))
-    for name, stream, index in pending:
+    while pending:
+        name, stream, index, users, chip = pending.popleft()
         ends = []
-        for number, user in enumerate(readers[stream.key]):
+        for number, group in enumerate(by_chip(users, chip)):
             end = fifo(f"{name}>{number}", stream)
-            inputs[user.operator.id][user.position] = end
+            if len(group) == 1:
+                inputs[group[0].operator.id][group[0].position] = end
+            else:
+                pending.append((f"{name}>{number}", stream, end, group, group[0].operator.chip))
             ends.append(end)
         copies.append(
             WiredUnit(
                 f"broadcast({name})", "Broadcast", {}, (index,), tuple(ends), None,
-                stream.producer.source,
+                stream.producer.source, chip,
             )
         )  # fmt: skip
     units = [
         WiredUnit(
             op.title(), op.unit_kind, op.unit_params(given), tuple(inputs[op.id]), outputs, op,
-            op.source,
+            op.source, op.chip,
         )
         for op, outputs in plain
     ]  # fmt: skip

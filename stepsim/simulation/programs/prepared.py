@@ -70,6 +70,7 @@ from stepsim.simulation.programs.fixes import with_fix
 from stepsim.simulation.programs.on_chip import NetworkLoads, Place as PlaceOfProgram, on_chip
 from stepsim.simulation.programs.provenance import index_digests, provenance_of
 from stepsim.simulation.programs.rerun import Rerun
+from stepsim.simulation.programs.several_chips import check_chips
 from stepsim.simulation.running.batches import ManyRuns, run_all
 from stepsim.simulation.running.depth_runs import DepthRuns, run_depths
 from stepsim.simulation.running.image_run import ImageRun, Recording, run_image
@@ -133,6 +134,7 @@ class Prepared:
         places: Mapping[str, Place] | None = None,
         placement: noc.Placement | None = None,
     ) -> None:
+        check_chips(program, machine)
         self.wiring = wiring or wired(program)
         network = network_of(self.wiring, machine, fifo_depth, places)
         if placement is not None:

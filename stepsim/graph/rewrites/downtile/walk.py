@@ -102,6 +102,7 @@ def _walk(work: Rewrite, program: Program) -> None:
         if isinstance(op, FeedbackSource):
             sources.append(op)
         first = work.program.next_id
+        work.program.chip = op.chip
         try:
             _apply(work, op)
         except Refusal as refusal:
