@@ -72,8 +72,8 @@ FUNCTION_FAMILIES = {
 """Headings of modules whose own head does not fit their functions."""
 
 SECTIONS = (
-    "Shape", "Parameters", "Attributes", "Returns", "Fires", "FLOPs", "Memory", "Raises",
-    "Example", "Examples", "Notes",
+    "Shape", "Parameters", "Attributes", "Returns", "Fires", "FLOPs", "Memory", "Messages",
+    "Raises", "Example", "Examples", "Notes",
 )  # fmt: skip
 """Sections of a docstring, in their order."""
 

@@ -46,6 +46,15 @@ def _llama() -> st.nn.LlamaWeights:
     return st.nn.LlamaWeights(**{name: st.spec(*shape) for name, shape in shapes.items()})
 
 
+def _on_chips(rows: bool = False) -> list[st.Stream]:
+    """A stream on each of two chips."""
+    made = []
+    for number in range(2):
+        with st.chip(number):
+            made.append(_single_rows() if rows else _rows())
+    return made
+
+
 def _table() -> st.graph.Routing:
     return st.routing([[0, 1]] * 4, 4)
 
@@ -77,6 +86,13 @@ CALLS: dict[str, Callable[[], Given]] = {
     "fn.part": lambda: {"index": 0, "members": 2},
     "fn.slice_cols": lambda: {"start": 0, "stop": 2},
     "fn.slice_rows": lambda: {"start": 0, "stop": 2},
+    **{
+        f"nn.{name}": lambda: {"xs": _on_chips()}
+        for name in ("all_gather", "all_reduce", "all_to_all", "reduce_scatter")
+    },
+    "nn.chosen_weights": lambda: {"x": _single_rows(), "experts": [[0, 1]] * 4},
+    "nn.combine_rows": lambda: {"xs": _on_chips(rows=True), "to": [[[1, 0]] * 4, [[0, 1]] * 4]},
+    "nn.dispatch_rows": lambda: {"xs": _on_chips(rows=True), "to": [[[1, 0]] * 4, [[0, 1]] * 4]},
     "nn.attention": lambda: {"q": _heads(), "k": _keys(), "v": _keys()},
     "nn.flash_attention": lambda: {
         "q": _heads(), "k": st.spec(2, 8, 8), "v": st.spec(2, 8, 8), "kv_tile": 4,

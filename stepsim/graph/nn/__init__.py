@@ -3,6 +3,8 @@
 from typing import Any
 
 from stepsim.errors import did_you_mean
+from stepsim.graph.nn.collectives import all_gather, all_reduce, all_to_all, reduce_scatter
+from stepsim.graph.nn.exchange import combine_rows, dispatch_rows
 from stepsim.graph.nn.experts import moe
 from stepsim.graph.nn.flash import flash_attention
 from stepsim.graph.nn.full_attention import attention
@@ -12,12 +14,18 @@ from stepsim.graph.nn.llama import LlamaWeights, llama_block
 from stepsim.graph.nn.norms import layer_norm, rms_norm
 from stepsim.graph.nn.paged import paged_attention
 from stepsim.graph.nn.rotary import rope, rope_tables
-from stepsim.graph.nn.routing import router, top_k
+from stepsim.graph.nn.routing import chosen_weights, router, top_k
 from stepsim.graph.nn.safe_softmax import softmax
 
 __all__ = [
     "LlamaWeights",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
     "attention",
+    "chosen_weights",
+    "combine_rows",
+    "dispatch_rows",
     "flash_attention",
     "gelu_ffn",
     "latent_attention",
@@ -26,6 +34,7 @@ __all__ = [
     "llama_block",
     "moe",
     "paged_attention",
+    "reduce_scatter",
     "rms_norm",
     "rope",
     "rope_tables",

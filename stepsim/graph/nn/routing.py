@@ -9,10 +9,12 @@ import numpy as np
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph import fn
+from stepsim.graph.functions.define import function
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.ops.routing.merging import reassemble
 from stepsim.graph.ops.routing.partitioning import partition
-from stepsim.graph.ops.routing.routing_table import Routing, routing
+from stepsim.graph.ops.routing.routing_table import Routing, as_index_array, routing
+from stepsim.graph.ops.sources import metadata
 from stepsim.graph.stream import Stream
 
 
@@ -112,11 +114,7 @@ def router(
     layer = Layer("router", {"x": x}, label, compute_bw)
     normalize = layer.flag("normalize", normalize)
     check_rows(layer, x, table)
-    logits = _products(layer, x, weight, table.experts)
-    powers = layer.map(
-        "exp", fn.exp, layer.map("subtract", fn.sub, logits, layer.map("max", fn.row_max, logits))
-    )
-    scores = layer.map("divide", fn.div, powers, layer.map("sum", fn.row_sum, powers))
+    scores = _softmax(layer, _products(layer, x, weight, table.experts))
     chosen = picked_scores(layer, scores, table)
     if normalize:
         joined = reassemble(
@@ -131,6 +129,85 @@ def router(
         ]
     # A weight waits for the result of its expert, and the rows of a tile wait for each other.
     return [one.with_depth(max(table.rows, 2)) for one in chosen]
+
+
+def chosen_weights(
+    x: Stream,
+    experts: Any,
+    *,
+    compute_bw: int | None = None,
+    label: str | None = None,
+) -> Stream:
+    """The weights of the experts of each row, in their order: those of :func:`router`, with few
+    operators for any number of experts.
+
+    For experts on several chips, which get the weights of a row with the row
+    (:func:`dispatch_rows`).
+
+    Shape
+    -----
+    ``x`` ``[rows]`` of ``[1, E]``, the products of each row with the columns of all experts;
+    ``[rows, k]`` of ``[1, 1]``.
+
+    Parameters
+    ----------
+    x : the stream of products.
+    experts : array ``[rows, k]``, the experts of each row.
+    compute_bw : FLOPs per cycle of each operator; None is the program's.
+
+    FLOPs
+    -----
+    ``rows (8 E + 2 k)``.
+
+    Raises
+    ------
+    ArgError : ``experts`` is not such an array of numbers below ``E``.
+    DTypeError : ``x`` carries no tiles of one row.
+
+    Example
+    -------
+    >>> with st.Program(compute_bw=64) as p:
+    ...     x = st.linear_load(np.log([[1, 2, 4, 1]], dtype="f4"), (1, 4)).flatten(0, 1)
+    ...     out = st.linear_store(st.nn.chosen_weights(x, [[2, 0]]), "weights")
+    >>> print(st.run_functional(p).stored["weights"].ravel())
+    [0.8 0.2]
+    """
+    layer = Layer("chosen_weights", {"x": x}, label, compute_bw)
+    tile, columns = layer.tile("x", x), layer.columns("x", x)
+    layer.require(tile.rows == 1, DTypeError, f"x must carry tiles of one row, found {tile}")
+    given = as_index_array(experts, "chosen_weights: experts")
+    layer.require(
+        given.ndim == 2 and given.size > 0 and given.dtype.kind in "iu"
+        and given.min() >= 0 and given.max() < columns, ArgError,
+        f"experts must be an array [rows, k] of numbers below {columns}, found {shown(experts)}",
+    )  # fmt: skip
+    layer.require(
+        x.rank == 0 and x.shape[0] == len(given), ArgError,
+        f"x is {x.describe()}, experts has {len(given)} rows",
+    )  # fmt: skip
+    k = given.shape[1]
+    scores = _softmax(layer, x).repeat(k, label=layer.part("repeat"))
+    index = metadata(given, label=layer.part("experts"))
+    chosen = layer.map("pick", _PICK, scores, index)
+    total = layer.accum("total", chosen, fn.add).repeat(k, label=layer.part("totals"))
+    return layer.map("normalize", fn.div, chosen, total)
+
+
+def _picked(scores: Any, index: Any) -> Any:
+    return scores[:, [int(index[0, 0])]]
+
+
+# Like a slice of columns: one cycle, no FLOPs.
+_PICK = function(
+    "pick_column", "m n, 1 1 -> m 1", 0, 1, _picked, kind=("number", "address")
+)  # fmt: skip
+
+
+def _softmax(layer: Layer, logits: Stream) -> Stream:
+    powers = layer.map(
+        "exp", fn.exp, layer.map("subtract", fn.sub, logits, layer.map("max", fn.row_max, logits))
+    )
+    return layer.map("divide", fn.div, powers, layer.map("sum", fn.row_sum, powers))
 
 
 def _products(layer: Layer, x: Stream, weight: Tensor | None, experts: int) -> Stream:
