@@ -129,6 +129,7 @@ from stepsim.kernels.recording.journal import (
     CAUSE_BITS as CAUSE_BITS,
     LENGTH_SHIFT as LENGTH_SHIFT,
     MOST_PLACES as MOST_PLACES,
+    PORT_BITS as PORT_BITS,
 )
 from stepsim.kernels.recording.recorded import Journal as Journal, run_recorded as run_recorded
 from stepsim.kernels.recording.retiming import TimedWaits as TimedWaits, retime as retime

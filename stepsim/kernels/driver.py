@@ -29,6 +29,7 @@ from stepsim.kernels.layout import (
 )
 from stepsim.kernels.memory.dispatch import ALL_MODELS
 from stepsim.kernels.parking import LAST_ONLY, PACE_WORDS
+from stepsim.kernels.recording.journal import WORDS_OF_EVENT
 
 if TYPE_CHECKING:
     from stepsim.kernels.recording.recorded import Journal
@@ -163,6 +164,7 @@ def execute(
     else:
         if ALL_MODELS[image.memory_model].apart or image.growing_words:
             journal.engine = recorded_engine_of(image.memory_model, image.growing_words > 0)
+            journal.event_words = WORDS_OF_EVENT if image.growing_words else 0
         engine = journal.engine
 
     def from_start(asked: int) -> Working:

@@ -64,7 +64,7 @@ def _wake(un, state, unit, now):
         un.pc = 1
     else:
         un.memory += now - un.clk
-        note_access(state, unit, now, now - un.clk, un.need)
+        note_access(state, unit, un.port, now, now - un.clk, un.need)
         note_pace(state, Cause.PACE_MEMORY, unit, un.h, now)
         un.clk = now
         raise_pace(un, state, now)
@@ -129,6 +129,8 @@ def run_on(state):
         limit = state.units[next_unit(state)].evt if shared.calendar_length > 0 else INFINITY
         parked = next_parked(state, limit)
         advance(state, min(limit, parked))
+        if is_full(state):
+            return RunState.NO_SPACE  # of what a network on chip notes
         # 3. End when nothing is due: every unit has ended or waits for another one.
         if shared.calendar_length == 0 and parked == INFINITY:
             return RunState.FINISHED

@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 
 from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.calendar import next_unit, schedule
-from stepsim.kernels.layout import INFINITY
+from stepsim.kernels.layout import INFINITY, Cause
 from stepsim.kernels.memory.dispatch import advance as advance_memory, issue as issue_at_memory
 from stepsim.kernels.noc.calendars import NOTHING, book, first_free, without_past
 from stepsim.kernels.noc.heap import drop_event, push_event
+from stepsim.kernels.recording.flag import is_recording
+from stepsim.kernels.recording.journal import PORT_BITS, is_full, note, place_of_port
 
 _ROUTER: Final = 0
 _WIRE: Final = 1
@@ -47,7 +49,8 @@ _SPARE: Final = 13  # first interval without use
 _UNUSED: Final = 14  # first packet without use
 _SEGMENTS: Final = 15  # segments so far
 _LISTED: Final = 16  # routes that come to have a packet to send
-_HEADER: Final = 17
+_LEFT: Final = 17  # of a recorded run: one more than the cycle whose events are not all served
+_HEADER: Final = 18
 
 _EACH_PORT: Final = 4
 
@@ -72,7 +75,7 @@ _EACH_PACKET: Final = 6
 GROWING: Final = 5
 """Words of an interval and an event."""
 
-_HOP_BITS: Final = 8
+_HOP_BITS: Final = PORT_BITS
 _PACKET_BITS: Final = 20
 _SEGMENT_BITS: Final = _HOP_BITS + _PACKET_BITS
 MOST_PORTS: Final = 1 << _HOP_BITS
@@ -83,7 +86,7 @@ MOST_PACKETS: Final = 1 << _PACKET_BITS
 
 def network_words(ports: int, routes: int, packets: int, longest: int) -> int:
     """Words of a network that can be counted beforehand."""
-    each_packet = _EACH_PACKET + longest
+    each_packet = _EACH_PACKET + 2 * longest
     return _HEADER + _EACH_PORT * ports + _EACH_ROUTE * routes + each_packet * packets
 
 
@@ -125,6 +128,7 @@ class Carried(NamedTuple):
     create, flits, base_number, arrival, after, route : of a packet: also the number of its first
         segment and the next packet of its route. [packets]
     booked : end of the last segment of a packet at every port of its route. [packets x longest]
+    begun : of a recorded run, begin of the segments that follow each other up to that.
     times, numbers : heap of segments.
     """
 
@@ -148,6 +152,7 @@ class Carried(NamedTuple):
     after: Any
     route: Any
     booked: Any
+    begun: Any
     begins: Any
     ends: Any
     nexts: Any
@@ -173,6 +178,7 @@ def _arrays(words):
         words[c : c + n], words[c + n : c + 2 * n], words[c + 2 * n : c + 3 * n],
         words[c + 3 * n : c + 4 * n], words[c + 4 * n : c + 5 * n], words[c + 5 * n : d],
         words[d : d + n * words[_LONGEST]],
+        words[d + n * words[_LONGEST] : d + 2 * n * words[_LONGEST]],
         words[e : e + k], words[e + k : e + 2 * k], words[e + 2 * k : e + 3 * k],
         words[e + 3 * k : e + 4 * k], words[e + 4 * k : e + 5 * k],
     )  # fmt: skip
@@ -315,7 +321,9 @@ def _next_time(state):
 def advance(state, limit):
     """As ``advance`` of the memory; in every cycle, the memory comes first."""
     shared = state.globals[0]
-    while True:
+    if is_recording(state) and state.scratch[_LEFT] != 0:
+        _serve(state, state.scratch[_LEFT] - 1)
+    while not is_full(state):
         time = _next_time(state)
         advance_memory(state, min(limit, time))
         if shared.calendar_length > 0:
@@ -329,10 +337,14 @@ def advance(state, limit):
 
 @kernel
 def _serve(state, time):
-    # All events of a cycle.
+    # All events of a cycle; those that the journal has no room for are served first when it has.
     words = state.scratch
     net = _arrays(words)
+    if is_recording(state):
+        words[_LEFT] = time + 1
     while words[_FULL] == 0:
+        if is_full(state):
+            return
         segments, created = words[_SIZE], words[_CREATED]
         goes_on = segments > 0 and net.times[0] <= time
         leaves = created > 0 and net.due[0] <= time
@@ -342,6 +354,8 @@ def _serve(state, time):
             _leave(state, words, net)
         else:
             break
+    if is_recording(state):
+        words[_LEFT] = 0
 
 
 @inlined
@@ -392,6 +406,8 @@ def _leave(state, words, net):
     words[_SEGMENTS] += (flits + quantum - 1) // quantum
     place = packet * words[_LONGEST]
     net.booked[place : place + net.length[route]] = 0
+    net.booked[place] = go + flits
+    note(state, Cause.FLITS, place_of_port(route, 0), go + flits, flits)
     _enter(words, net, go + words[_INJECT] + words[_ROUTER], _number(net, packet, 0, 1))
 
 
@@ -422,13 +438,47 @@ def _book_segment(state, words, net):
     )
     spare = book(net, inside, before_in, after_in, c, c + n, spare)
     words[_SPARE] = book(net, outside, before_out, after_out, c, c + n, spare)
+    if is_recording(state):
+        _note_flits(state, net, place, place_of_port(route, j), c, n, left <= quantum)
     net.booked[place] = c + n
     net.waited[outside] += c - time
     if j + 1 < net.length[route]:
         later = c + words[_WIRE] + words[_ROUTER]
         _enter(words, net, later, _number(net, packet, segment, j + 1))
     elif left <= quantum:
+        if is_recording(state):
+            _note_packet(state, words, net, packet, route, n, c + words[_WIRE] + n)
         _arrive(state, net, packet, route, c + words[_WIRE] + n - 1)
+
+
+@inlined
+def _note_flits(state, net, place, port, c, n, last):
+    # Segments that follow each other are one entry.
+    before = net.booked[place]
+    if before != c:
+        if before > 0:
+            note(state, Cause.FLITS, port, before, before - net.begun[place])
+        net.begun[place] = c
+    if last:
+        note(state, Cause.FLITS, port, c + n, c + n - net.begun[place])
+
+
+@kernel
+def _note_packet(state, words, net, packet, route, n, end):
+    # What the last segment, of n flits, waited for on its way.
+    flits, created = net.flits[packet], net.create[packet]
+    place = packet * words[_LONGEST]
+    ready = created
+    c = net.booked[place] - flits
+    for j in range(net.length[route]):
+        if j > 0:
+            c = net.booked[place + j] - n
+        if c > ready:
+            note(state, Cause.PORT, place_of_port(route, j), c, c - ready)
+        ready = c + words[_WIRE] + words[_ROUTER]
+        if j == 0:
+            ready = c + words[_INJECT] + words[_ROUTER] + flits - n
+    note(state, Cause.ARRIVAL, route, end, end - created)
 
 
 @inlined

@@ -6,9 +6,14 @@ Units work between two waits, so that the waits alone show what a unit did at an
 :func:`~stepsim.kernels.recording.flag.is_recording` is a constant to the compiler.
 
 An entry is two words: the clock behind the wait; and its length, place and :class:`Cause`. The
-place is the number of a FIFO, or of the unit for an access of the memory: together with the cause
-it says whose wait it was. What does not fit is in an entry of cause ``EXTRA`` before: the requests
-of an access, and the length of a wait that is written as 0.
+place is the number of a FIFO, or of the unit for an access of the memory and a packet of the
+network on chip: together with the cause it says whose wait it was. What does not fit is in an entry
+of cause ``EXTRA`` before: the requests of an access, and the length of a wait that is written as 0.
+
+A network on chip notes for every packet, when it arrives, the waits of its last segment for ports,
+and then the packet itself, from its creation to the cycle behind its arrival; and for every port on
+its way the cycles in which its flits passed, where these follow each other as one entry. The place
+is the number of a route, of a port (`place_of_port`) that of a port of a route.
 
 On demand the pace of units is noted too: whenever it rises, and why.
 """
@@ -34,6 +39,8 @@ CAUSE_BITS: Final = 5
 LENGTH_SHIFT: Final = 32
 MOST_PLACES: Final = 1 << (LENGTH_SHIFT - CAUSE_BITS)
 """FIFOs or units that an image may have to be recorded."""
+PORT_BITS: Final = 8
+"""Bits of the place of a port on a route."""
 LONGEST: Final = (1 << 31) - 1
 """Longest wait that fits one entry."""
 
@@ -42,6 +49,10 @@ WORDS_OF_SLOT: Final = 28
 sends at most a token for each, which waits, raises the pace and is late; and takes one that was
 there and, where the unit feeds itself, one that it sent, which wait and raise the pace. An entry is
 two words, and two more where it is long."""
+
+WORDS_OF_EVENT: Final = 4 * ((1 << PORT_BITS) + 3)
+"""Words that an event of a network on chip may fill: the waits of a packet for all ports of its
+route, its arrival, and the flits of two of its segments."""
 
 
 @cold
@@ -71,11 +82,21 @@ def note(state, cause, place, end, length):
 
 
 @inlined
-def note_access(state, unit, end, length, requests):
-    """The wait of ``unit`` for an access of so many requests, issued where it began."""
+def note_access(state, unit, port, end, length, requests):
+    """The wait of ``unit`` for an access of so many requests, issued where it began; without a
+    ``port`` of the memory, for a packet, which may be there already."""
     if is_recording(state):
-        _extra(journal_of(state), requests)
-        _write(journal_of(state), Cause.MEMORY, unit, end, length)
+        if port >= 0:
+            _extra(journal_of(state), requests)
+            _write(journal_of(state), Cause.MEMORY, unit, end, length)
+        elif length > 0:
+            _write(journal_of(state), Cause.PACKET, unit, end, length)
+
+
+@inlined
+def place_of_port(route, hop):
+    """The place of entries on the port of a route that its packets take as the ``hop``-th."""
+    return (route << PORT_BITS) | hop
 
 
 @inlined

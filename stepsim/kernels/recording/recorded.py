@@ -66,6 +66,7 @@ class Journal:
     ----------
     engine : what it is run by.
     has_paces : the pace of units is noted too.
+    event_words : words that a network on chip may fill beyond those at which it stops.
 
     Pieces go to the next journal when this one is deleted: what it returns is a copy.
     """
@@ -76,6 +77,7 @@ class Journal:
 
     def __init__(self, *, paces: bool = False, piece: int = _LEAST_WORDS) -> None:
         self.has_paces = paces
+        self.event_words = 0
         self._piece = piece
         self._words = np.zeros(0, np.int64)
         self._full: list[NDArray[np.int64]] = []
@@ -141,7 +143,7 @@ class Journal:
                 fifos["look_at"][fed] = 0
         # Besides, a unit may end all of its inputs, and all units may be woken.
         rings = int(np.add.reduce(fifos["mask"])) + channels
-        apart = WORDS_OF_SLOT * rings + 8 * (channels + 2 * units) + 64
+        apart = WORDS_OF_SLOT * rings + 8 * (channels + 2 * units) + 64 + self.event_words
         if self.is_empty() or self._words[FILLED] > len(self._words) - apart:
             self._turn(apart)
         self._words[FULL] = len(self._words) - apart

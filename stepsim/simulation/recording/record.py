@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels import CAUSE_BITS, LENGTH_SHIFT, MOST_PLACES, Cause as Cause, Execution
+from stepsim.kernels import (
+    CAUSE_BITS,
+    LENGTH_SHIFT,
+    MOST_PLACES,
+    PORT_BITS,
+    Cause as Cause,
+    Execution,
+)
 from stepsim.results import ACCESS, WAIT, records_by
 
 if TYPE_CHECKING:
@@ -31,6 +38,19 @@ RISE = np.dtype(
 )
 """The pace of a unit rises; ``cause`` is one of those of the pace."""
 
+CROSSING = np.dtype(
+    [("route", np.int32), ("begin", np.int64), ("end", np.int64), ("waited", np.int64)], align=True
+)
+"""One packet over a route of the network on chip: created at ``begin``, its last flit arrived in
+the cycle before ``end``. Its last segment ``waited`` for ports so many cycles in all."""
+
+AT_PORT = np.dtype(
+    [("crossing", np.int32), ("route", np.int32), ("hop", np.int32), ("begin", np.int64),
+     ("end", np.int64)], align=True,
+)  # fmt: skip
+"""What passed or waited at a port, which is number ``hop`` on its route; of waits, the number of
+the ``crossing`` that they are part of, else -1."""
+
 _PLACED = {
     cause: side
     for side, causes in (
@@ -44,7 +64,7 @@ _PLACED = {
 """The end of a FIFO that an entry refers to."""
 
 WAITS: Final = (
-    Cause.TOKEN, Cause.SLOT, Cause.CLOSURE, Cause.MEMORY, Cause.DECISION, Cause.MARK
+    Cause.TOKEN, Cause.SLOT, Cause.CLOSURE, Cause.MEMORY, Cause.DECISION, Cause.PACKET, Cause.MARK
 )  # fmt: skip
 """Causes of waits, by number."""
 
@@ -101,6 +121,39 @@ class Record:
         )  # fmt: skip
 
     @cached_property
+    def crossings(self) -> NDArray[np.void]:
+        """All packets that arrived, as records of `CROSSING`, by route, then by time."""
+        return self._network[0]
+
+    @cached_property
+    def port_waits(self) -> NDArray[np.void]:
+        """All waits of last segments as records of `AT_PORT`, by crossing, then by hop."""
+        return self._network[1]
+
+    @cached_property
+    def _network(self) -> tuple[NDArray[np.void], NDArray[np.void]]:
+        packets = _columns(self, (Cause.ARRIVAL,))
+        at_ports = _columns(self, (Cause.PORT,))
+        # The waits of a packet are written in front of it.
+        owner = np.searchsorted(packets.row, at_ports.row)
+        waited = np.bincount(owner, at_ports.length, len(packets.row)).astype(np.int64)
+        order = np.argsort(packets.place, kind="stable")
+        number = np.empty(len(order), np.int64)
+        number[order] = np.arange(len(order))
+        crossings = records_by(
+            "route", CROSSING,
+            route=packets.place, begin=packets.end - packets.length, end=packets.end, waited=waited,
+        )  # fmt: skip
+        waits = records_by("crossing", AT_PORT, crossing=number[owner], **_at_ports(at_ports))
+        return crossings, waits
+
+    @cached_property
+    def flits(self) -> NDArray[np.void]:
+        """When flits passed ports, one a cycle, as records of `AT_PORT`, by route, then by time."""
+        of = _at_ports(_columns(self, (Cause.FLITS,)))
+        return records_by("route", AT_PORT, crossing=np.full(len(of["route"]), -1), **of)
+
+    @cached_property
     def late(self) -> NDArray[np.void]:
         """Tokens with stamps in the future as records of `LATE`, by FIFO, in the order sent."""
         of = _columns(self, (Cause.EMISSION,))
@@ -119,7 +172,9 @@ class Record:
 class _Columns:
     """Some entries of a journal, column by column."""
 
+    row: NDArray[np.int64]
     cause: NDArray[np.int8]
+    place: NDArray[np.int32]
     unit: NDArray[np.int32]
     fifo: NDArray[np.int32]
     end: NDArray[np.int64]
@@ -142,12 +197,22 @@ def _columns(record: Record, causes: tuple[Cause, ...]) -> _Columns:
     requests = np.zeros(len(rows), np.int64)
     of_memory = cause == Cause.MEMORY
     requests[of_memory] = record.entries[(rows - 1 - long)[of_memory], 0]
-    unit, fifo = place.copy(), place
+    unit, fifo = place.copy(), place.copy()
     for ends, side in ((record.consumers, "consumer"), (record.producers, "producer")):
         there = np.isin(cause, [each for each, placed in _PLACED.items() if placed == side])
         unit[there] = ends[place[there]]
-    fifo[np.isin(cause, (Cause.MEMORY, Cause.PACE_MEMORY))] = -1
-    return _Columns(cause, unit, fifo, record.entries[rows, 0], length, requests)
+    fifo[np.isin(cause, (Cause.MEMORY, Cause.PACKET, Cause.PACE_MEMORY))] = -1
+    return _Columns(rows, cause, place, unit, fifo, record.entries[rows, 0], length, requests)
+
+
+def _at_ports(of: _Columns) -> dict[str, NDArray[np.int64]]:
+    """Columns of `AT_PORT` of entries on ports."""
+    return {
+        "route": of.place >> PORT_BITS,
+        "hop": of.place & ((1 << PORT_BITS) - 1),
+        "begin": of.end - of.length,
+        "end": of.end,
+    }
 
 
 def record_of(execution: Execution) -> Record | None:

@@ -1,0 +1,131 @@
+"""What the journal has of a network on chip: packets, their waits for ports, and their flits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from stepsim.kernels.layout import Cause
+from stepsim.lowering import Network, TimingParams, build_image
+from stepsim.simulation.recording.record import Record
+from tests.kernels.test_recorded import check, recorded
+from tests.oracle.build import NetBuilder
+from tests.oracle.carriers import CARRIERS
+from tests.oracle.fabric import Steps, Unit
+from tests.oracle.interpreter import interpret
+from tests.oracle.random_networks import faulty_networks, random_networks, routed_networks
+from tests.oracle.random_places import placed, placed_networks
+from tests.property_profile import profile
+
+PLACED = placed_networks(
+    st.one_of(random_networks(max_slack=1), routed_networks(), faulty_networks())
+)
+
+
+def _carried(network: Network) -> Any:
+    """The network on chip of the plain interpreter, after a run."""
+    seen = []
+
+    def send(u: Unit) -> Steps:
+        seen.append(u.carries)
+        return CARRIERS["SendPacket"](u)
+
+    interpret(network, bodies={"SendPacket": send})
+    return seen[0] if seen else None
+
+
+@profile(60)
+@given(PLACED)
+def test_recorded_runs_are_the_same(network: Network) -> None:
+    check(network)
+
+
+@profile(30)
+@given(PLACED)
+def test_small_pieces_of_memory_change_nothing(network: Network) -> None:
+    image = build_image(network)
+    whole, in_pieces = recorded(image)[1], recorded(image, piece=2)[1]
+    for name in ("waits", "rises", "crossings", "port_waits", "flits"):
+        assert (getattr(whole, name) == getattr(in_pieces, name)).all(), name
+
+
+@profile(60)
+@given(PLACED)
+def test_packets_are_those_of_the_interpreter(network: Network) -> None:
+    record = recorded(build_image(network))[1]
+    mesh = _carried(network)
+    if mesh is None:
+        assert not len(record.crossings)
+        assert not len(record.flits)
+        return
+    sent = [number for route in sorted(mesh.packets) for number in mesh.packets[route]]
+    wanted = [
+        (number[1], number[0], mesh.arrival[number] + 1)
+        for number in sent
+        if number in mesh.arrival
+    ]
+    found = zip(
+        *(record.crossings[name].tolist() for name in ("route", "begin", "end")), strict=True
+    )
+    assert sorted(found) == sorted(wanted)
+    _check_waits(record, network, mesh)
+    passed: dict[tuple[str, int], list[int]] = defaultdict(list)
+    paths = [unit.params["path"] for unit in network.units if unit.op == "SendPacket"]
+    for one in record.flits:
+        path, hop = paths[one["route"]], int(one["hop"])
+        cycles = range(int(one["begin"]), int(one["end"]))
+        passed["out", path[hop]] += cycles
+        if hop:
+            passed["in", path[hop - 1]] += cycles
+    for port, taken in mesh.taken.items():
+        if all(number in mesh.arrival for number in sent):
+            assert sorted(passed[port]) == sorted(taken)
+
+
+def _check_waits(record: Record, network: Network, mesh: Any) -> None:
+    """A packet takes its time alone and its waits, which are a part of those of all segments."""
+    its = network.carriage
+    assert its is not None
+    paths = [unit.params["path"] for unit in network.units if unit.op == "SendPacket"]
+    flits = {(n[1], n[0], mesh.arrival.get(n)): mesh.flits[n] for n in mesh.flits}
+    waits = record.port_waits
+    for number, one in enumerate(record.crossings):
+        route, begin, end = int(one["route"]), int(one["begin"]), int(one["end"])
+        own = waits[waits["crossing"] == number]
+        assert (own["route"] == route).all()
+        assert (np.diff(own["hop"]) > 0).all()
+        assert (own["end"] > own["begin"]).all()
+        assert (own["end"] - own["begin"]).sum() == one["waited"]
+        alone = its.crossing(paths[route]) + flits[route, begin, end - 1] - 1
+        assert end - 1 - begin == alone + one["waited"]
+        assert (own["begin"] >= begin).all()
+        assert (own["end"] < end).all()
+
+
+def _shared(tokens: int, tile: list[int]) -> Network:
+    b = NetBuilder(TimingParams(), 8)
+    for name in "ab":
+        each = [{"tile": tile, "level": 0}] * tokens
+        b.unit(f"source {name}", "Src", [], [name], tokens=each, n=1)
+        b.unit(f"sink {name}", "Consumer", [name], [])
+    # Both streams pass the link from place 1 to place 2.
+    return placed(b.network(), [0, 2, 1, 3], rows=1, cols=4)
+
+
+@pytest.mark.parametrize("piece", [2, 1 << 12])
+def test_streams_of_one_link_wait_for_it(piece: int) -> None:
+    network = _shared(200, [16, 16, 2, 0, 16])
+    record = recorded(build_image(network), piece)[1]
+    paths = [unit.params["path"] for unit in network.units if unit.op == "SendPacket"]
+    link = 6 * 1  # from place 1 to the east
+    at = np.array([paths[one["route"]][one["hop"]] for one in record.flits])
+    own = np.sort(record.flits[at == link], order="begin")
+    assert (own["end"] - own["begin"]).sum() == 2 * 200 * 32
+    assert (own["begin"][1:] >= own["end"][:-1]).all()
+    waited = np.array([paths[one["route"]][one["hop"]] for one in record.port_waits])
+    assert (waited == link).any()
+    assert (record.waits["cause"] == Cause.PACKET).any()
