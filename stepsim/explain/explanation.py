@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from stepsim.explain.changes.runs import WhatIf, measured
 from stepsim.explain.changes.suggestions import Suggestion, suggestions
-from stepsim.explain.path import CriticalPath, path_of
+from stepsim.explain.path import CriticalPath, path_of, port_names
 from stepsim.explain.speed_of_light import SpeedOfLight, speed_of_light
 from stepsim.explain.text import explanation_text
 from stepsim.explain.verdict import Verdict, unfinished, verdict_of
@@ -154,7 +154,7 @@ def explain(
 
     if totals.status not in ENDED:
         assert run.diagnosis is not None  # every run that is not ok has one
-        found_path = path_of(recorded(), prepared.timing) if path else None
+        found_path = _path_of(prepared, recorded()) if path else None
         fix = None
         if totals.status == "deadlock":
             fix = fix_of(prepared, bindings, run, limits, max_seconds=_FIX_SECONDS)
@@ -171,7 +171,7 @@ def explain(
     if again is not None and (again.totals.status, again.totals.cycles) != ("ok", totals.cycles):
         again = None  # a limit of wall time stopped the recorded run, and not the run itself
     progress("critical path")
-    known = None if again is None else path_of(again, prepared.timing)
+    known = None if again is None else _path_of(prepared, again)
     progress("FIFOs to be changed")
     tried = measured(
         prepared, indices, run,
@@ -186,6 +186,10 @@ def explain(
     return Why(
         name, machine, status, cycles, verdict, light, stalls, found, known, unfit, what_if=tried
     )  # fmt: skip
+
+
+def _path_of(prepared: Prepared, run: ImageRun) -> CriticalPath:
+    return path_of(run, prepared.timing, port_names(prepared, run))
 
 
 class _Part(NamedTuple):

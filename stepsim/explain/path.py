@@ -26,6 +26,7 @@ import numpy as np
 from stepsim.arguments import Range, shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
+from stepsim.explain.crossings import Crossings, PortName, by_number
 from stepsim.explain.repeats import folded_lines
 from stepsim.graph import check_bindings
 from stepsim.results import field, schema
@@ -55,6 +56,8 @@ EMISSION: Final = "emission"
 LATENCY: Final = "hbm latency"
 TRANSFER: Final = "hbm transfer"
 QUEUE: Final = "hbm queue"
+NETWORK: Final = "network"
+LINK_WAIT: Final = "link wait"
 ORDER: Final = "order"
 CLOSURE: Final = "closure"
 SCHEDULE: Final = "schedule"
@@ -68,6 +71,8 @@ CAUSES: Final[Mapping[str, str]] = {
     LATENCY: "off-chip access: what one request takes on an idle memory",
     TRANSFER: "off-chip access: what its other requests take on an idle memory",
     QUEUE: "off-chip access: requests of others are served before",
+    NETWORK: "a packet crosses the network on chip: what it takes when no other is on its way",
+    LINK_WAIT: "the packet waits for a link, or for a place to send or receive other packets",
     ORDER: "a choice by arrival waits until the token of the operator is published",
     CLOSURE: "the end of the operator's stream is noticed",
     SCHEDULE: "the time stated for a token of the source",
@@ -78,7 +83,7 @@ CAUSES: Final[Mapping[str, str]] = {
 _TOKEN: Final = int(Cause.TOKEN)
 _SLOT: Final = int(Cause.SLOT)
 
-_KEYS: Final = ("operator", "op", "cause", "fifo")
+_KEYS: Final = ("operator", "op", "cause", "fifo", "link")
 """Columns by which segments can be summed."""
 _LINES: Final = Range(2**31 - 1, "lines of repeats and segments")
 
@@ -92,7 +97,8 @@ class CriticalPath:
     cycles : length of the run, which is the sum of the segments.
     status : status of the run. If it is not "ok", the path leads to the last event before the end.
     segments : Arrow table, in the order of time: ``begin``, ``end``, ``cycles``, ``operator``,
-        ``op``, ``cause`` (of `CAUSES`) and ``fifo``, the FIFO that was waited for, null for none.
+        ``op``, ``cause`` (of `CAUSES`), ``fifo``, the FIFO that was waited for or that a packet
+        belongs to, and ``link``, the link that a packet waited for; null for none.
     """
 
     cycles: int
@@ -106,7 +112,7 @@ class CriticalPath:
         Raises
         ------
         ArgError
-            ``by`` is not a list of the columns operator, op, cause and fifo.
+            ``by`` is not a list of the columns operator, op, cause, fifo and link.
         """
         keys = [by] if isinstance(by, str) else list(by) if isinstance(by, Iterable) else [by]
         known = all(isinstance(key, str) and key in _KEYS for key in keys)
@@ -134,8 +140,13 @@ class CriticalPath:
         if self.status != "ok":
             head += f" (the run ended with {self.status}: the path leads to its last event)"
         names = ("begin", "cycles", "operator", "cause")
-        columns = [self.segments[name].to_pylist() for name in names]
-        return "\n".join([head, *folded_lines(*columns, max_lines=max_lines)])
+        begins, cycles, operators, causes = (self.segments[name].to_pylist() for name in names)
+        causes = [
+            cause if link is None else f"{cause} at {link}"
+            for cause, link in zip(causes, self.segments["link"].to_pylist(), strict=True)
+        ]
+        lines = folded_lines(begins, cycles, operators, causes, max_lines=max_lines)
+        return "\n".join([head, *lines])
 
     def __str__(self) -> str:
         return self.folded()
@@ -164,11 +175,19 @@ def critical_path(
     program = as_prepared("critical_path", program, machine, fifo_depth)
     indices = check_bindings(program.program, bindings)
     run = program.execute(indices, limits=limits, record="paces")
-    return path_of(run, program.timing)
+    return path_of(run, program.timing, port_names(program, run))
 
 
-def path_of(run: ImageRun, timing: TimingParams) -> CriticalPath:
+def port_names(program: Prepared, run: ImageRun) -> PortName:
+    """Words for the ports of the network on chip that a placed program ran on."""
+    loads = program.loads(run)
+    return by_number if loads is None else loads.port_name
+
+
+def path_of(run: ImageRun, timing: TimingParams, port_name: PortName = by_number) -> CriticalPath:
     """The critical path of a run that was recorded with paces.
+
+    ``port_name`` has the words for ports of a network on chip.
 
     Raises
     ------
@@ -177,7 +196,7 @@ def path_of(run: ImageRun, timing: TimingParams) -> CriticalPath:
     """
     if run.record is None or not run.record.has_paces:
         raise ValueError("a critical path needs a run with record='paces'")
-    walk = Walk(run, run.record, timing)
+    walk = Walk(run, run.record, timing, port_name)
     walk.back()
     return CriticalPath(run.totals.cycles, run.totals.status, walk.table())
 
@@ -217,9 +236,16 @@ class _ByUnit:
 class Walk:
     """Segments from the last event back to the beginning."""
 
-    def __init__(self, run: ImageRun, record: Record, timing: TimingParams) -> None:
+    def __init__(
+        self,
+        run: ImageRun,
+        record: Record,
+        timing: TimingParams,
+        port_name: PortName = by_number,
+    ) -> None:
         units = len(run.image.unit_names)
         self._run, self._record, self._timing = run, record, timing
+        self._port_name, self._links = port_name, dict[tuple[int, int, int], int]()
         self._waits = _ByUnit(record.waits, units, "end", "begin")
         self._producers = record.producers.tolist()
         self._consumers = record.consumers.tolist()
@@ -233,6 +259,10 @@ class Walk:
     @cached_property
     def _rises(self) -> _ByUnit:
         return _ByUnit(self._record.rises, len(self._run.image.unit_names), "pace", None)
+
+    @cached_property
+    def _crossings(self) -> Crossings:
+        return Crossings(self._run, self._record)
 
     @cached_property
     def _requests(self) -> dict[tuple[int, int], int]:
@@ -311,6 +341,8 @@ class Walk:
         if cause == Cause.MEMORY:
             self._add_access(begin, end, unit)
             return unit, begin, False
+        if cause == Cause.PACKET:
+            return self._crossed(unit, end)
         if cause == Cause.DECISION:
             self._add(end - 1, end, self._producers[fifo], ORDER, fifo)
             return self._producers[fifo], end - 1, True
@@ -318,6 +350,25 @@ class Walk:
             self._add(end - 1, end, self._producers[fifo], ORDER, fifo)
             return self._producers[fifo], end - 1, False
         return self._closed(fifo, end)
+
+    def _crossed(self, unit: int, end: int) -> tuple[int, int, bool]:
+        """Continue where the packet was sent that a unit waited for until it sent it on."""
+        packet = self._crossings.of(unit, end)
+        if self._rows[-5:-1] == [end, end + 1, unit, self._code[FIFO_HOP]]:
+            # The last cycle of the packet, in which its token goes into the FIFO.
+            del self._rows[-5:]
+            end = self._covered = end + 1
+        for hop, begin, until in reversed(packet.waits):
+            link = self._link(packet.route, hop, packet.fifo)
+            self._add(until, end, unit, NETWORK, packet.fifo)
+            self._add(begin, min(until, end), unit, LINK_WAIT, link)
+            end = begin
+        self._add(packet.begin, end, unit, NETWORK, packet.fifo)
+        return packet.sender, packet.begin, False
+
+    def _link(self, route: int, hop: int, fifo: int) -> int:
+        """The number of a port that is waited for, behind those of all FIFOs."""
+        return self._links.setdefault((route, hop, fifo), len(self._producers) + len(self._links))
 
     def _step_of_pace(self, unit: int, time: int) -> tuple[int, int, bool]:
         """Continue from a unit whose pace is ``time``."""
@@ -394,7 +445,11 @@ class Walk:
         columns["operator"] = _texts(unit, image.unit_names)
         columns["op"] = _texts(unit, image.unit_ops)
         columns["cause"] = _texts(cause, self._causes)
-        columns["fifo"] = _texts(fifo, image.channel_names)
+        link = np.maximum(fifo - len(self._producers), -1)
+        of_link = np.array([*range(len(self._producers)), *(fifo for *_, fifo in self._links), -1])
+        columns["fifo"] = _texts(of_link[fifo], image.channel_names)
+        names = [self._port_name(route, hop) for route, hop, _ in self._links]
+        columns["link"] = _texts(link, names)
         return pa.table(list(columns.values()), schema=_schema())
 
 
@@ -413,5 +468,6 @@ def _schema() -> pa.Schema:
         field("op", text, "", "kind of that unit"),
         "cause",
         field("fifo", text, "", "FIFO that the hop, or the wait, is about"),
+        field("link", text, "", "link of the network on chip that a packet waited for"),
     ]
     return schema("critical_path", columns, ("begin", "end", "cycles", "operator", "op", "cause"))

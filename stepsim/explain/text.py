@@ -35,9 +35,13 @@ _NAMES: Final = {
     "onchip_bandwidth": "on-chip bandwidth",
     "token_rate": "token rate",
 }
+_ORIGINS: Final = ("work", "memory", "network")
+"""Causes for which others wait."""
+
 _CAUSES: Final = {
     "work": "works",
     "memory": "waits for its off-chip accesses",
+    "network": "waits for packets over the network",
     "input": "waits for input from {}",
     "output": "waits for room at {}",
 }
@@ -120,7 +124,7 @@ def _stalls(tree: StallTree) -> Iterator[str]:
 
 
 def _origin(one: OperatorStalls) -> int:
-    return max((c.cycles.most for c in one.causes if c.cause in ("work", "memory")), default=0)
+    return max((c.cycles.most for c in one.causes if c.cause in _ORIGINS), default=0)
 
 
 def _causes(one: OperatorStalls, cycles: int) -> Iterator[str]:

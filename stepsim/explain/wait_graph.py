@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.explain.crossings import Crossings
 from stepsim.explain.path import Walk
 from stepsim.kernels import TimedWaits, retime
 from stepsim.lowering import TimingParams
@@ -197,6 +198,12 @@ def _sources(
     unit[by_clock] = record.producers[fifo[by_clock]]
     unit[cause == Cause.SLOT] = record.consumers[fifo[cause == Cause.SLOT]]
     _sent_late(record, waits, token, time)
+    packets = np.flatnonzero(cause == Cause.PACKET).tolist()
+    crossings = Crossings(run, record) if packets else None
+    for i in packets:
+        assert crossings is not None  # there is one
+        found = crossings.of(int(waits["unit"][i]), int(end[i]))
+        unit[i], time[i] = found.sender, found.begin
     walk = Walk(run, record, timing)
     for i in np.flatnonzero((cause == Cause.DECISION) | (cause == Cause.CLOSURE)).tolist():
         closed = cause[i] == Cause.CLOSURE

@@ -5,7 +5,12 @@ from stepsim.lowering.addresses import (
     checked_places as checked_places,
 )
 from stepsim.lowering.builder import build_image as build_image
-from stepsim.lowering.carriers import SEND as SEND, Path as Path, with_carriers as with_carriers
+from stepsim.lowering.carriers import (
+    RECEIVE as RECEIVE,
+    SEND as SEND,
+    Path as Path,
+    with_carriers as with_carriers,
+)
 from stepsim.lowering.image import Image as Image
 from stepsim.lowering.network import (
     Carriage as Carriage,

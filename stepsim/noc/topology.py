@@ -104,6 +104,15 @@ class Topology:
         one, other = (int(place[0]) for place in self.places_of(np.array([link])))
         return f"{self.place_name(one)} > {self.place_name(other)}"
 
+    def port_name(self, port: int) -> str:
+        """A port in words: a link, or the port by which a place sends or receives."""
+        if port < self.link_count:
+            return self.name_of(port)
+        side, place = divmod(port - self.link_count, self.places)
+        side, network = divmod(side, self.network.networks)
+        of = "" if self.network.networks == 1 else f" on network {network}"
+        return f"{self.place_name(place)} {('sends', 'receives')[side]}{of}"
+
     def place_name(self, place: int) -> str:
         """A place in words: row and column on a grid of several rows."""
         if place == self.places:

@@ -41,6 +41,7 @@ _NAMES: Final = {
     "closure": "wait for the end of a stream",
     "memory": "off-chip access",
     "decision": "wait for the order of arrivals",
+    "packet": "wait for a packet",
 }
 """Names of slices, by the cause of a wait."""
 

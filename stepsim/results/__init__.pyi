@@ -63,6 +63,7 @@ from stepsim.results.diagnosis import ENDED as ENDED
 from stepsim.results.events import (
     ACCESS as ACCESS,
     BUFFERED as BUFFERED,
+    PASSED as PASSED,
     WAIT as WAIT,
     Events as Events,
     Memory as Memory,

@@ -49,6 +49,18 @@ BUFFERED: Final = np.dtype(
 """A buffer in on-chip memory."""
 
 
+PASSED: Final = np.dtype(
+    [
+        ("port", np.int32),  # index into ``Events.ports``
+        ("fifo", np.int32),  # whose tokens they are
+        ("begin", np.int64),
+        ("end", np.int64),
+    ],
+    align=True,
+)
+"""Flits that passed a port of the network on chip one after the other, one a cycle."""
+
+
 def records_by(owner: str, kind: np.dtype[np.void], **columns: NDArray[Any]) -> NDArray[np.void]:
     """Records of a kind from their columns, sorted by ``owner``; records with the same owner keep
     their order."""
@@ -119,6 +131,9 @@ class Events:
     accesses : records of `ACCESS`.
     waits : records of `WAIT`, by unit and time, without overlap.
     causes : names of the causes of waits.
+    ports : names of the links of the network on chip, and of the ports by which places send and
+        receive; none unless the program is placed.
+    passed : records of `PASSED`, by port and time, without overlap.
     """
 
     cycles: int
@@ -143,6 +158,8 @@ class Events:
     accesses: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, ACCESS))
     waits: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, WAIT))
     causes: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+    passed: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, PASSED))
 
     def work(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Unit, begin and end of all work, which is the time between the waits of a unit."""

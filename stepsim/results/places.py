@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 _NUMBER = re.compile(r"#\d+")
-_LANE = re.compile(r"(?<=\.)\d+(?=[./)>]|$)")
+_LANE = re.compile(r"(?<=\.)\d+(?=[./)>:]|$)")
 
 _PART = re.compile(r"(.*#\d+)/[^/#]+")
 _READER = re.compile(r"(>\d+)+$")

@@ -28,7 +28,7 @@ EVENTS_SCHEMA: Final = schema("events", _COLUMNS, required=("event", "name", "be
 
 
 def events_batches(events: Events) -> Iterator[pa.Table]:
-    """The events kind by kind: work, waits, off-chip accesses, tokens, buffers."""
+    """The events kind by kind: work, waits, off-chip accesses, tokens, buffers, flits."""
     units, fifos = pa.array(events.units), pa.array(events.fifos)
     waits, accesses, buffers = events.waits, events.accesses, events.buffers
     owner, begin, end = events.work()
@@ -53,6 +53,11 @@ def events_batches(events: Events) -> Iterator[pa.Table]:
     yield _table(
         "buffer", _named(units, buffers["unit"]), buffers["begin"], buffers["end"],
         nbytes=buffers["nbytes"],
+    )  # fmt: skip
+    passed = events.passed
+    yield _table(
+        "flits", _named(pa.array(events.ports, pa.string()), passed["port"]), passed["begin"],
+        passed["end"], about=fifos.take(pa.array(passed["fifo"])),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from stepsim.results.diagnosis import ENDED, Diagnosis
 from stepsim.results.events import Events
 from stepsim.results.occupancy import onchip_peak
 from stepsim.results.tables import Tables
-from stepsim.results.timeline import timeline
+from stepsim.results.timeline import link_timeline, timeline
 
 if TYPE_CHECKING:
     import html
@@ -114,11 +114,7 @@ class Result:
         ArgError
             The program was not placed, so that nothing crossed a network.
         """
-        if self.carried is None:
-            raise ArgError(
-                f"result of '{self.program}': links() is of placed programs; use "
-                "simulate(..., place=...)"
-            )
+        self._check_placed("links")
         return self.carried.links()
 
     @property
@@ -192,6 +188,30 @@ class Result:
             The run was not recorded, or ``bins`` is not a number from 1 to a million.
         """
         return timeline(self.recorded("timeline"), bins)
+
+    def link_timeline(self, bins: int = 100) -> pa.Table:
+        """The load of every link of the network on chip over time, for a placed, recorded run.
+
+        A row for each link that flits passed and each of ``bins`` intervals of equal length, with
+        the share of its cycles in which the link was busy. The ports by which places send and
+        receive count as links.
+
+        Raises
+        ------
+        ArgError
+            The run was not recorded, the program was not placed, or ``bins`` is not a number from 1
+            to a million.
+        """
+        events = self.recorded("link_timeline")
+        self._check_placed("link_timeline")
+        return link_timeline(events, bins)
+
+    def _check_placed(self, what: str) -> None:
+        if self.carried is None:
+            raise ArgError(
+                f"result of '{self.program}': {what}() is of placed programs; use "
+                "simulate(..., place=...)"
+            )
 
     def recorded(self, what: str) -> Events:
         """The recorded events that ``what`` needs; raises ArgError for a run that was not

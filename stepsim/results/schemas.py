@@ -55,8 +55,10 @@ _TIMELINE: Final = (
     "bin", "begin", "end", "offchip_bytes_per_cycle", "offchip_share", "outstanding_requests",
     "queued_requests", "onchip_bytes_in_use", "fifo_bytes_in_use", "fifo_slots_in_use",
     "flops_per_cycle", "units_working", "units_waiting_input", "units_waiting_output",
-    "units_waiting_memory",
+    "units_waiting_memory", "units_waiting_network",
 )  # fmt: skip
+
+_LINK_TIMELINE: Final = ("link_name", "bin", "begin", "end", "link_load")
 
 _RUN_NULLS: Final = {
     "milliseconds", "bandwidth_utilization", "onchip_peak_bytes", "edp", "outline",
@@ -77,6 +79,7 @@ _TABLES: Final = {
     ),
     "FIFOS_SCHEMA": ("fifos", _FIFOS, {"depth", *OF_FIFOS}),
     "RUN_SCHEMA": ("run", _RUN, _RUN_NULLS & {*_RUN}),
+    "LINK_TIMELINE_SCHEMA": ("link_timeline", _LINK_TIMELINE, set()),
     # Sweeps and batches do not record runs.
     "STALLS_SCHEMA": ("units", _STALLS, {"longest_wait", "longest_wait_cycles"}),
     "TIMELINE_SCHEMA": ("timeline", _TIMELINE, {"offchip_share", "onchip_bytes_in_use"}),

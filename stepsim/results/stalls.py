@@ -48,8 +48,8 @@ class Cause:
 
     Attributes
     ----------
-    cause : ``work``, ``memory``, ``input``, ``output``, ``before`` (the first firing) or ``after``
-        (the last one).
+    cause : ``work``, ``memory``, ``network`` (for packets), ``input``, ``output``, ``before`` (the
+        first firing) or ``after`` (the last one).
     peer : for input and output the operator at the other end, otherwise empty.
     """
 
@@ -138,6 +138,9 @@ _OWN: Final = {
 }
 """Columns of units, by cause."""
 
+_RECEIVES: Final = "ReceivePacket"
+"""Kind of units whose waits for memory are waits for packets of the network on chip."""
+
 
 @typed
 def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
@@ -178,7 +181,7 @@ def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
                 active=len(active),
                 work=_spread(columns["busy"], active, names),
                 stalled=_spread(stalled, active, names),
-                causes=_causes(active, columns, waits, names),
+                causes=_causes(active, columns, waits, names, kind == _RECEIVES),
                 source=sources[members[0]],
             )
         )
@@ -206,10 +209,13 @@ def _causes(
     columns: Mapping[str, NDArray[np.int64]],
     waits: Mapping[int, Sequence[tuple[str, str, int]]],
     names: Sequence[str],
+    receives: bool,
 ) -> tuple[Cause, ...]:
     """The causes of the cycles of an operator, without those of zero cycles."""
     found: dict[tuple[str, str], dict[int, int]] = {
-        (cause, ""): {unit: int(columns[column][unit]) for unit in active}
+        ("network" if receives and cause == "memory" else cause, ""): {
+            unit: int(columns[column][unit]) for unit in active
+        }
         for column, cause in _OWN.items()
     }
     for unit in active:

@@ -26,7 +26,7 @@ _Amounts = NDArray[Any]
 _Times = NDArray[np.int64]
 
 _INPUT: Final = ("token", "closure", "decision")
-"""Causes of waits for an input; the others are ``slot`` and ``memory``."""
+"""Causes of waits for an input; the others are ``slot``, ``memory`` and ``packet``."""
 
 
 def timeline(events: Events, bins: Any = 100) -> pa.Table:
@@ -47,6 +47,35 @@ def timeline(events: Events, bins: Any = 100) -> pa.Table:
         **_units(events, edges),
     }
     return arrow_table(columns, schemas.TIMELINE_SCHEMA)
+
+
+def link_timeline(events: Events, bins: Any = 100) -> pa.Table:
+    """The load of every link over time, in ``bins`` intervals as those of `timeline`.
+
+    Raises
+    ------
+    ArgError : ``bins`` is not a valid number of bins.
+    """
+    count = min(BINS.checked("link_timeline: bins", bins), events.cycles)
+    edges = np.arange(count + 1) * events.cycles // max(count, 1)
+    used = np.unique(events.passed["port"])
+    bounds = (
+        np.searchsorted(events.passed["port"], used, side="left"),
+        np.searchsorted(events.passed["port"], used, side="right"),
+    )
+    shares = []
+    for first, after in zip(*(bound.tolist() for bound in bounds), strict=True):
+        own = events.passed[first:after]
+        begin, end = (np.minimum(own[name], events.cycles) for name in ("begin", "end"))
+        shares.append(binned_mean(begin, end, np.ones(len(own)), edges))
+    columns: dict[str, Any] = {
+        "link_name": [events.ports[port] for port in used.tolist() for _ in range(count)],
+        "bin": np.tile(np.arange(count, dtype=np.int32), len(used)),
+        "begin": np.tile(edges[:-1], len(used)),
+        "end": np.tile(edges[1:], len(used)),
+        "link_load": np.concatenate([np.zeros(0), *shares]),
+    }
+    return arrow_table(columns, schemas.LINK_TIMELINE_SCHEMA)
 
 
 def binned_mean(begin: _Times, end: _Times, amount: _Amounts, edges: _Times) -> NDArray[Any]:
@@ -158,4 +187,5 @@ def _units(events: Events, edges: _Times) -> dict[str, Any]:
         "units_waiting_input": waiting(*_INPUT),
         "units_waiting_output": waiting("slot"),
         "units_waiting_memory": waiting("memory"),
+        "units_waiting_network": waiting("packet"),
     }

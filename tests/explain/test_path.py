@@ -92,6 +92,10 @@ def assert_true(run: ImageRun, path: CriticalPath, slack: int) -> None:
             case "closure":
                 assert unit == channels["producer"][fifo]
                 assert channels["closed"][fifo]
+            case "network" | "link wait":
+                assert image.unit_ops[unit] == "ReceivePacket"
+                assert unit == channels["producer"][fifo]
+                assert (row["link"] is None) == (row["cause"] == "network")
             case cause:
                 raise AssertionError(f"{cause} has a FIFO")
     for unit, cycles in works.items():

@@ -41,6 +41,7 @@ TIMELINE = {
     "onchip_bytes_in_use": "int64", "fifo_bytes_in_use": "int64", "fifo_slots_in_use": "int64",
     "flops_per_cycle": "double", "units_working": "double", "units_waiting_input": "double",
     "units_waiting_output": "double", "units_waiting_memory": "double",
+    "units_waiting_network": "double",
 }  # fmt: skip
 NULLABLE = {
     "longest_wait", "longest_wait_cycles", "depth", "bandwidth_utilization", "milliseconds",
@@ -86,11 +87,21 @@ def buffered() -> Result:
     return simulate(program, machine, record=True)
 
 
+def placed() -> Result:
+    """A recorded run whose units wait for packets."""
+    with st.Program("placed", compute_bw=64) as program:
+        st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1).map(st.fn.silu).consume()
+    machine = st.load_machine("sda-1024", {"noc": "mesh", "noc.rows": 2, "noc.cols": 2})
+    assert machine.noc is not None
+    rows = st.noc.Placement.row_major(program, machine.noc)
+    return simulate(program, machine, record=True, place=rows)
+
+
 @pytest.fixture(scope="module")
 def runs() -> list[Result]:
     return [
         simulate(centered(2)), simulate(centered(8)), simulate_moe(),
-        simulate_network(long_network()), buffered(),
+        simulate_network(long_network()), buffered(), placed(),
     ]  # fmt: skip
 
 

@@ -105,8 +105,6 @@ def test_what_does_not_fit_is_refused() -> None:
         st.simulate(program, _machine(cols=3), place=placement)
     with pytest.raises(ArgError, match=r"expected a stepsim\.noc\.Placement"):
         st.simulate(program, machine, place=3)  # type: ignore[arg-type]
-    with pytest.raises(ArgError, match="cannot be recorded"):
-        st.simulate(program, machine, place=placement, record=True)
     with pytest.raises(ArgError, match="states no flits"):
         st.simulate(program, st.load_machine("sda-1024", {"noc": "wormhole"}), place=placement)
     with st.Program("other", compute_bw=64) as other:

@@ -125,7 +125,7 @@ Report.pages.run = (data) => {
     // The same as a share of the peak says more.
     const panels = numbers.filter((name) => !parts.includes(name) && !(name === "offchip_bytes_per_cycle" && numbers.includes("offchip_share"))).map((name) => [name]);
     if (parts.length) panels.push(parts);
-    const colors = { units_working: "busy", units_waiting_input: "input", units_waiting_output: "output", units_waiting_memory: "memory" };
+    const colors = { units_working: "busy", units_waiting_input: "input", units_waiting_output: "output", units_waiting_memory: "memory", units_waiting_network: "network" };
     const build = () => {
       const layout = { legend: { orientation: "h", y: -60 / (90 + 110 * panels.length), yanchor: "top" }, xaxis: { title: { text: `time (${scale.name})` }, range: times([0, row.cycles]), anchor: `y${panels.length > 1 ? panels.length : ""}` }, hovermode: "x unified", margin: { l: 60, r: 20, t: 30, b: 45 } };
       const lines = panels.flatMap((names, index) => {

@@ -31,7 +31,7 @@ class OpenWaits(NamedTuple):
     unit : its number.
     cause : of `Cause`.
     fifo : that it waits on, the first of several; of the order of arrivals that of the first head;
-        -1 for the memory.
+        -1 for the memory and the network on chip.
     begin : its clock.
     first : whether it waits for its first token, which is booked as ``before``.
     """
@@ -97,6 +97,7 @@ def open_waits(execution: Any, cycles: int) -> OpenWaits:
         elif state == Status.WAIT_DECISION:
             fifo[place] = _first_head(record, execution)
     causes = np.array([_CAUSES[Status(state)] for state in states.tolist()], np.int64)
+    causes[(causes == Cause.MEMORY) & (units["port"][unit] < 0)] = Cause.PACKET
     # The same rule as of the engine: what a unit waits for before its first firing is its own.
     by_input = (causes == Cause.TOKEN) | (causes == Cause.DECISION)
     first = by_input & (units["fires"][unit] == 0)
@@ -111,7 +112,7 @@ def book_open_waits(rows: NDArray[np.void], execution: Any, cycles: int) -> None
         if first:
             row["before"] += length
             continue
-        if cause == Cause.MEMORY:
+        if cause in (Cause.MEMORY, Cause.PACKET):
             row["memory"] += length
             whole, at = int(row["memory"]), -1
         elif cause == Cause.SLOT:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.kernels import INFINITY, MEMORY_TAIL as MEMORY_TAIL, Cause, Status
-from stepsim.lowering import Image, UnitOrigin
+from stepsim.lowering import RECEIVE, Image, UnitOrigin
 from stepsim.results import OF_FIFOS, OF_UNITS, Events, Tables, fifo_occupancy, unit_occupancy
 from stepsim.simulation.outcome.open_waits import open_cycles, open_waits
 
@@ -116,7 +116,7 @@ def _book_open_waits(
     waits = open_waits(execution, cycles)
     length = cycles - waits.begin
     units["before"][waits.unit[waits.first]] += length[waits.first]
-    of_memory = waits.cause == Cause.MEMORY
+    of_memory = (waits.cause == Cause.MEMORY) | (waits.cause == Cause.PACKET)
     units["memory"][waits.unit[of_memory]] += length[of_memory]
     for_slots = waits.cause == Cause.SLOT
     np.add.at(channels["wait_out"], waits.fifo[for_slots], length[for_slots])
@@ -161,7 +161,10 @@ def _unit_columns(records: _Records, cycles: int) -> dict[str, Any]:
 def _longest_waits(records: _Records) -> tuple[list[str | None], list[int | None]]:
     """What every unit waited for longest, and how long; of equal waits the first one counts."""
     best: list[int] = records.units["memory"].tolist()
-    text: list[str | None] = ["off-chip memory" if cycles > 0 else None for cycles in best]
+    text: list[str | None] = [
+        None if cycles <= 0 else "the network on chip" if op == RECEIVE else "off-chip memory"
+        for cycles, op in zip(best, records.unit_ops, strict=True)
+    ]
     names = records.unit_names
     columns = ("producer", "consumer", "wait_in", "wait_out")
     rows = zip(*(records.channels[column].tolist() for column in columns), strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -16,11 +17,13 @@ from stepsim.graph import Program, Wiring
 from stepsim.kernels import loads_of, network_words
 from stepsim.lowering import SEND, Carriage, Network, Path, with_carriers
 from stepsim.machine import Machine, Network as MachineNetwork
+from stepsim.results import PASSED, Events, records_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepsim import noc
+    from stepsim.simulation.recording.record import Record
 else:
     noc = deferred("stepsim.noc")
 
@@ -128,6 +131,28 @@ class NetworkLoads:
         )
         share = flits / max(self._cycles, 1)
         return noc.link_table(self._topology, packets, nbytes, flits, share, loads.waited)
+
+    def port_name(self, route: int, hop: int) -> str:
+        """A port of a route in words."""
+        return self._topology.port_name(self.routes[route][1][hop])
+
+    def added_to(self, events: Events, record: Record) -> Events:
+        """The events of a recorded run with what passed the ports of the network."""
+        numbers = {name: number for number, name in enumerate(events.fifos)}
+        lengths = [len(path) for _, path in self.routes]
+        first = np.cumsum([0, *lengths])[:-1]
+        ports = np.array([port for _, path in self.routes for port in path], np.int64)
+        streams = np.array([numbers[fifo] for fifo, _ in self.routes], np.int64)
+        flits = np.sort(record.flits, order="begin", kind="stable")
+        flits = flits[flits["begin"] < events.cycles]  # a limit may end the run before others pass
+        route = flits["route"]
+        passed = records_by(
+            "port", PASSED,
+            port=ports[first[route] + flits["hop"]], fifo=streams[route], begin=flits["begin"],
+            end=np.minimum(flits["end"], events.cycles),
+        )  # fmt: skip
+        names = tuple(map(self._topology.port_name, range(self._topology.port_count)))
+        return replace(events, ports=names, passed=passed)
 
     def _by_port(self, amount: NDArray[np.int64]) -> NDArray[np.int64]:
         found = np.zeros(self._topology.port_count, np.int64)

@@ -391,9 +391,13 @@ class Prepared:
         record = flag(f"program '{self.program.name}': record", record)
         done = self._execute(indices, limits, progress, keep_tokens=record, record=record)
         done = self._accounted(done, indices)
-        if record:
+        loads = self.loads(done)
+        if done.record is not None:
             symbols = substitution(self.program, indices)
-            done = replace(done, events=events.events_of(done, self.wiring, self.timing, symbols))
+            found = events.events_of(done, self.wiring, self.timing, symbols)
+            if loads is not None:
+                found = loads.added_to(found, done.record)
+            done = replace(done, events=found)
         about = {
             "program_hash": self.program_hash,
             "flop_weights": dict(self.program.flop_weights),
@@ -408,11 +412,15 @@ class Prepared:
         notes = self.notes
         if self.fit is not None and (unknown := self.fit.unknown({**self.sizes, **indices})):
             notes += (unknown,)
-        loads = None
-        if self.placement is not None and self.network is not None:
-            scratch = done.execution.scratch
-            loads = NetworkLoads(self.placement, self.network, scratch, made.cycles)
         return replace(made, notes=notes, rerun=Rerun(self, indices), carried=loads)
+
+    def loads(self, done: ImageRun) -> NetworkLoads | None:
+        """What crossed the network on chip in a run; None where the program is not placed."""
+        if self.placement is None or self.network is None:
+            return None
+        return NetworkLoads(
+            self.placement, self.network, done.execution.scratch, done.totals.cycles
+        )
 
     def decisions(self, bindings: Mapping[Any, Any] | None = None) -> Decisions:
         """Run once and record the order of arrivals wherever values depend on it.
@@ -510,11 +518,6 @@ class Prepared:
         keep_tokens = flag(f"{where} keep_tokens", keep_tokens)
         if record != "paces":
             record = flag(f"{where} record", record)
-        if record and self.placement is not None:
-            raise ArgError(
-                f"{where} runs of placed programs cannot be recorded; leave out the recording, or "
-                "the placement"
-            )
         image = self._image(indices)
         try:
             return run_image(

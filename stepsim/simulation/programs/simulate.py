@@ -81,7 +81,7 @@ def simulate(
         refused before anything runs.
     place : a :class:`stepsim.noc.Placement` of the program on the network on chip of the machine,
         its YAML file, or ``"row-major"``: tokens between operators at different places then cross
-        the network. Without it they take no time. A placed program cannot be recorded.
+        the network. Without it they take no time.
 
     Returns
     -------

@@ -47,7 +47,7 @@ def buffers_of(
     parts = []
     for u in makers:
         unit = wiring.units[u]
-        (source,), (target,) = unit.inputs, unit.outputs
+        source, target = _ends(run, u)
         taken = int(run.execution.channels["removed"][source])
         took = slice(int(first[source]), int(first[source]) + taken)
         made = tokens["value"][int(first[target]) : int(first[target + 1])]
@@ -63,6 +63,12 @@ def buffers_of(
         part["nbytes"] = sizes
         parts.append(part)
     return np.concatenate(parts)
+
+
+def _ends(run: ImageRun, u: int) -> tuple[int, int]:
+    """The FIFOs in front of a unit with one input and one output, and behind it."""
+    record, numbers = run.execution.units[u], run.execution.params
+    return int(numbers[record["in0"]]), int(numbers[record["out0"]])
 
 
 def _makes_buffers(unit: WiredUnit) -> bool:

@@ -49,6 +49,9 @@ def events_of(
     sent = _sent(slots["stamp"], first, run.record.late)
     largest = np.zeros(len(channels), np.int64)
     np.maximum.at(largest, owner, nbytes)
+    own, fifos = len(wiring.units), len(wiring.fifos)  # carriers and their FIFOs come after
+    working = np.zeros(len(units), np.int64)
+    working[:own] = working_bytes(wiring, largest[:fifos], units["fires"][:own] > 0, symbols)
     caps, waits = channels["cap"], _waits(run)
     return Events(
         cycles=cycles,
@@ -67,7 +70,7 @@ def events_of(
         taken=taken,
         nbytes=nbytes,
         buffers=buffers_of(wiring, run, slots, first, freed),
-        working=working_bytes(wiring, largest, units["fires"] > 0, symbols),
+        working=working,
         started=_started(units, channels, first, sent, freed, waits, cycles),
         memory=_memory(run, timing),
         accesses=_accesses(run),
