@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepsim.explain.changes.runs import WhatIf, measured
 from stepsim.explain.changes.suggestions import Suggestion, suggestions
@@ -26,6 +27,9 @@ from stepsim.simulation import (
     prepare,
 )
 from stepsim.sizing import DeadlockFix, fix_of
+
+if TYPE_CHECKING:
+    from stepsim.noc import Placement
 
 _ONE_BY_ONE: Final = 3
 """Number of groups of operators, and of FIFOs, that are changed one by one."""
@@ -97,6 +101,7 @@ def why(
     bindings: Mapping[Any, Any] | None = None,
     fifo_depth: FifoDepth = None,
     limits: Limits | None = None,
+    place: Placement | str | PathLike[str] | None = None,
 ) -> Why:
     """Simulate a program, and report what bounds it and what would help.
 
@@ -104,7 +109,7 @@ def why(
 
     Parameters
     ----------
-    program, machine, bindings, fifo_depth : as in :func:`stepsim.simulate`.
+    program, machine, bindings, fifo_depth, place : as in :func:`stepsim.simulate`.
     limits : limits of every run.
 
     Returns
@@ -124,7 +129,8 @@ def why(
     >>> st.why(program).verdict.kind
     'hbm_latency'
     """
-    return explain(prepare(program, machine, fifo_depth=fifo_depth), bindings, limits=limits)
+    prepared = prepare(program, machine, fifo_depth=fifo_depth, place=place)
+    return explain(prepared, bindings, limits=limits)
 
 
 def explain(

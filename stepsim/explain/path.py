@@ -19,6 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from stepsim.graph import Program
     from stepsim.lowering import TimingParams
     from stepsim.machine import Machine
+    from stepsim.noc import Placement
     from stepsim.simulation import FifoDepth, ImageRun, Limits
 
 pa: Any = deferred("pyarrow")
@@ -142,7 +144,7 @@ class CriticalPath:
         names = ("begin", "cycles", "operator", "cause")
         begins, cycles, operators, causes = (self.segments[name].to_pylist() for name in names)
         causes = [
-            cause if link is None else f"{cause} at {link}"
+            cause if link is None else f"{cause}: {link}"
             for cause, link in zip(causes, self.segments["link"].to_pylist(), strict=True)
         ]
         lines = folded_lines(begins, cycles, operators, causes, max_lines=max_lines)
@@ -159,20 +161,21 @@ def critical_path(
     bindings: Mapping[Any, Any] | None = None,
     fifo_depth: FifoDepth = None,
     limits: Limits | None = None,
+    place: Placement | str | PathLike[str] | None = None,
 ) -> CriticalPath:
     """Run a program, recorded, and find its critical path.
 
     Parameters
     ----------
-    program, machine, bindings, fifo_depth, limits : as in :func:`~stepsim.simulate`; a
-        prepared program already has its machine and depth.
+    program, machine, bindings, fifo_depth, limits, place : as in :func:`~stepsim.simulate`; a
+        prepared program already has its machine, depth and places.
 
     Raises
     ------
     ArgError, LoweringError, MachineError
         As for :func:`~stepsim.simulate`, and if the record does not fit in memory.
     """
-    program = as_prepared("critical_path", program, machine, fifo_depth)
+    program = as_prepared("critical_path", program, machine, fifo_depth, place)
     indices = check_bindings(program.program, bindings)
     run = program.execute(indices, limits=limits, record="paces")
     return path_of(run, program.timing, port_names(program, run))

@@ -50,7 +50,10 @@ def deeper_queues(
     fifos = done.tables().fifos
     waits = dict(zip(fifos["name"].to_pylist(), fifos["producer_wait"].to_pylist(), strict=True))
     depths = zip(fifos["name"].to_pylist(), fifos["depth"].to_pylist(), strict=True)
-    bounded: dict[str, int] = {name: depth for name, depth in depths if depth is not None}
+    own = prepared.fifo_numbers  # and not those of carriers
+    bounded: dict[str, int] = {
+        name: depth for name, depth in depths if depth is not None and name in own
+    }
     groups: dict[str, list[str]] = {}
     for name in bounded:
         place = place_of(name)

@@ -40,13 +40,15 @@ class Resource:
 
     Attributes
     ----------
-    kind : ``hbm_bandwidth``, ``hbm_latency``, ``hbm_port``, ``compute``, ``onchip_bandwidth`` or
-        ``token_rate``.
-    target : the unit that needs it most, or empty for a resource that all units share.
+    kind : ``hbm_bandwidth``, ``hbm_latency``, ``hbm_port``, ``compute``, ``onchip_bandwidth``,
+        ``token_rate`` or ``link``.
+    target : the unit that needs it most, or the busiest link of the network on chip; empty for a
+        resource that all units share.
     used, peak : amount in this run, and the capacity of the resource over the run, in ``unit``.
     share : used / peak.
     bound : cycles that this resource alone needs; no run of the same work is shorter.
     source : line of the user's code that made the target, as ``file:line``; None without one.
+    streams : names of the FIFOs that share a link, those with the most flits first.
     """
 
     kind: str
@@ -57,6 +59,7 @@ class Resource:
     share: float
     bound: int
     source: str | None = None
+    streams: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class SpeedOfLight:
     @cached_property
     def table(self) -> pa.Table:
         """One row per resource, as an Arrow table."""
-        rows = [dict(zip(_COLUMNS, astuple(one), strict=True)) for one in self.resources]
+        rows = [dict(zip(_COLUMNS, astuple(one)[:-1], strict=True)) for one in self.resources]
         return pa.Table.from_pylist(rows, schema=schema("speed_of_light", _COLUMNS, _COLUMNS[:-1]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,7 +103,7 @@ class SpeedOfLight:
         }
 
 
-# Of the fields of `Resource`, in their order.
+# Of the fields of `Resource`, in their order, without the last.
 _COLUMNS: Final = (
     "resource_kind",
     "resource_target",
@@ -141,6 +144,7 @@ def speed_of_light(
         *_bandwidth(prepared, base),
         *_accesses(prepared, units, cycles),
         *_operators(prepared, units, work, cycles),
+        *_links(prepared, base),
     ]
     return SpeedOfLight(cycles, tuple(sorted(found, key=lambda one: -one.bound)), work)
 
@@ -158,6 +162,30 @@ def _bandwidth(prepared: Prepared, base: ImageRun) -> list[Resource]:
     share = totals.bus_bytes / totals.peak_bytes
     used, peak = totals.bus_bytes, totals.peak_bytes
     return [Resource("hbm_bandwidth", "", used, peak, "bytes", share, bound)]
+
+
+def _links(prepared: Prepared, base: ImageRun) -> list[Resource]:
+    """The time of the busiest link for all its flits, of which one passes in a cycle.
+
+    The first of them comes after the ports in front of the link, and the last one goes through
+    those behind it.
+    """
+    loads, network = prepared.loads(base), prepared.network
+    busiest = None if loads is None else loads.busiest()
+    if busiest is None or network is None or network.carriage is None:
+        return []
+    its, cycles = network.carriage, base.totals.cycles
+    hop = its.router + its.wire
+    bound = busiest.flits + hop * busiest.behind
+    if busiest.before:
+        bound += its.inject + its.router + hop * (busiest.before - 1)
+    share = busiest.flits / max(1, cycles)
+    return [
+        Resource(
+            "link", busiest.name, busiest.flits, cycles, "flits", share, bound,
+            streams=busiest.streams,
+        )
+    ]  # fmt: skip
 
 
 def _delay(prepared: Prepared) -> int:

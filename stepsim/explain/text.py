@@ -34,6 +34,7 @@ _NAMES: Final = {
     "compute": "compute",
     "onchip_bandwidth": "on-chip bandwidth",
     "token_rate": "token rate",
+    "link": "link",
 }
 _ORIGINS: Final = ("work", "memory", "network")
 """Causes for which others wait."""

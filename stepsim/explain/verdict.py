@@ -22,6 +22,9 @@ KINDS: Final = {
     "onchip_bandwidth": "on-chip bandwidth",
     "token_rate": "the token rate of an operator",
     "back_pressure": "back-pressure",
+    "link": "a link of the network",
+    "network_latency": "the latency of the network",
+    "place": "where operators are",
     "imbalance": "imbalance",
     "serial_chain": "a serial chain",
     "deadlock": "a deadlock",
@@ -36,6 +39,9 @@ _NEAR: Final = 0.8
 
 _ALIKE: Final = 0.95
 """Least share of the largest bound at which another one counts as equally large."""
+
+_MOST_STREAMS: Final = 4
+"""Streams of a link that are named."""
 
 _HALF: Final = 0.5
 _UNEVEN: Final = 1.5
@@ -146,6 +152,7 @@ _NEAR_BOUND: Final = {
     "the work",
     "token_rate": "bound by the token rate of {target}, which is busy {share} of the run passing "
     "tokens on",
+    "link": "bound by the link {target}, which is busy {used} of the run; {streams}",
 }
 """The verdict on a run near the bound of a resource; for other resources, the work of operators is
 more informative."""
@@ -161,9 +168,18 @@ def _bound_by(largest: Resource, run: _Run) -> Verdict:
     sentence = sentence.format(
         target=largest.target, amount=largest.used, used=percent(largest.share),
         bound=largest.bound, cycles=cycles, share=percent(largest.bound / cycles),
-        rate=f"{bundle} request{'s' * (bundle != 1)}",
+        rate=f"{bundle} request{'s' * (bundle != 1)}", streams=_sharing(largest.streams),
     )  # fmt: skip
     return _made(largest.kind, largest.target, sentence)
+
+
+def _sharing(streams: Sequence[str]) -> str:
+    """The streams of a link, as the end of a sentence."""
+    shown = ", ".join(streams[:_MOST_STREAMS])
+    more = len(streams) - _MOST_STREAMS
+    if more > 0:
+        shown = f"{shown} and {more} more"
+    return f"{shown} share it" if len(streams) > 1 else f"{shown} takes it"
 
 
 def _operator(largest: Resource, run: _Run) -> Verdict:
@@ -263,6 +279,17 @@ def _by_balance(best: Suggestion, run: _Run) -> Verdict:
     )  # fmt: skip
 
 
+def _by_network(best: Suggestion, run: _Run) -> Verdict:
+    """The verdict if no link is always busy, but the network is the limit."""
+    link = next((one for one in run.light.resources if one.kind == "link"), None)
+    sentence = f"bound by {KINDS[best.kind]}: {best.description} saves {percent(best.gain)}"
+    if link is None:
+        return _made(best.kind, best.target, sentence)
+    busy = f"the busiest link, {link.target}, is busy {percent(link.share)} of the run"
+    target = link.target if best.kind == "link" else best.target
+    return _made(best.kind, target, f"{sentence}; {busy}, and {_sharing(link.streams)}")
+
+
 def _by_pair(best: Suggestion, run: _Run) -> Verdict:
     """The verdict if two limits are about equal: the larger one determines the kind."""
     largest = run.light.largest
@@ -285,6 +312,9 @@ _BY_CHANGE: Final = {
     "compute": _by_operator,
     "fifo_depth": _by_queue,
     "balance": _by_balance,
+    "link": _by_network,
+    "network_latency": _by_network,
+    "place": _by_network,
     "combined": _by_pair,
 }
 

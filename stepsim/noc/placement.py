@@ -113,6 +113,16 @@ class Placement:
         self._operators = {name: given[name] for name in known}
         self._ports = {name: stated.get(name, default[name]) for name in known if name in memory}
 
+    @typed
+    def on(self, program: Program, network: Network) -> Placement:
+        """The same places of the program on another network.
+
+        Raises
+        ------
+        ArgError : a place is outside the grid, or on another core than a worker.
+        """
+        return Placement(program, network, self._operators, self._ports, per_tile=self.per_tile)
+
     @property
     def operators(self) -> Mapping[str, int]:
         """Number of the place of every operator."""
@@ -179,15 +189,18 @@ class Placement:
 
     def to_yaml(self) -> str:
         """The text of the file that `save` writes."""
+        return _HEAD + yaml.safe_dump(
+            self.to_dict(), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the file has, as plain values."""
         places = {
             kind: {name: list(divmod(place, self.network.cols)) for name, place in given.items()}
             for kind, given in (("operators", self._operators), ("ports", self._ports))
         }
         grid = {key: getattr(self.network, key) for key in _GRID}
-        return _HEAD + yaml.safe_dump(
-            {**grid, "per_tile": self.per_tile, **places}, sort_keys=False, allow_unicode=True,
-            default_flow_style=None, width=100,
-        )  # fmt: skip
+        return {**grid, "per_tile": self.per_tile, **places}
 
     @typed
     def place_of(self, operator: str) -> tuple[int, int]:
@@ -321,7 +334,16 @@ class PlacementFile:
         """
         where = f"placement {os.fspath(path)}"
         document = stepsim.documents.load_yaml(Path(path), "placement", ArgError, _ADVICE)
-        data, lines = document.data, document.lines
+        return cls.of(where, document.data, document.lines)
+
+    @classmethod
+    def of(cls, where: str, data: Any, lines: Mapping[str, int]) -> PlacementFile:
+        """The content of such a file, or of a part of another one, with its keys checked.
+
+        Raises
+        ------
+        ArgError : a key is unknown or missing.
+        """
         if not isinstance(data, Mapping) or "operators" not in data:
             raise ArgError(f"{where}: expected a mapping with the key operators. {_ADVICE}")
         for key in data:

@@ -111,7 +111,7 @@ class Topology:
         side, place = divmod(port - self.link_count, self.places)
         side, network = divmod(side, self.network.networks)
         of = "" if self.network.networks == 1 else f" on network {network}"
-        return f"{self.place_name(place)} {('sends', 'receives')[side]}{of}"
+        return f"{('out of', 'into')[side]} {self.place_name(place)}{of}"
 
     def place_name(self, place: int) -> str:
         """A place in words: row and column on a grid of several rows."""

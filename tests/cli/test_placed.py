@@ -93,10 +93,43 @@ def test_placed_runs_have_ensembles_and_tables(cli: Cli, model: str, tmp_path: P
     assert "flatten#1: send" in names
 
 
-def test_recordings_of_placed_runs_are_refused_by_name(cli: Cli, model: str) -> None:
-    done = cli("why", model, *_GRID, "--place", "row-major")
-    assert done.code == 2
-    assert "runs of placed programs cannot be recorded" in done.err
+def test_placed_runs_are_explained_and_recorded(cli: Cli, model: str, tmp_path: Path) -> None:
+    placing = (*_GRID, "--place", "row-major")
+    why = cli("why", model, *placing, "--json").json()
+    assert why["cycles"] == placed(model, "row-major")
+    kinds = {row["kind"] for row in why["what_if"]["changes"]}
+    assert {"link", "network_latency", "place"} <= kinds
+    assert "link" in {one["kind"] for one in why["speed_of_light"]["resources"]}
+    out, trace = tmp_path / "run.parquet", tmp_path / "run.pftrace"
+    run = cli(
+        "run", model, *placing, "--record", "--why", "--out", out, "--perfetto", trace,
+        "--events", tmp_path / "events.parquet", "--json",
+    ).json()  # fmt: skip
+    assert run["cycles"] == why["cycles"]
+    assert trace.stat().st_size > 1000
+    causes = pq.read_table(tmp_path / "run.path.parquet").column("cause").to_pylist()
+    assert "network" in causes
+    assert "flits" in pq.read_table(tmp_path / "events.parquet").column("event").to_pylist()
+
+
+def test_the_fix_of_a_placed_run_has_its_places(cli: Cli, model: str, tmp_path: Path) -> None:
+    fix = tmp_path / "fix.yaml"
+    why = cli("why", model, *_GRID, "--place", "row-major", "--write-fix", fix, "--json").json()
+    run = cli("run", model, *_GRID, "--fix", fix, "--json").json()
+    assert run["cycles"] == why["suggestions"][0]["cycles"] < why["cycles"]
+    same = cli("run", model, *_GRID, "--fix", fix, "--place", fix, "--json")
+    assert "unknown key 'program'" in same.err
+    refused = cli("run", model, *_GRID, "--fix", fix, "--place", "row-major,per_tile=4")
+    assert refused.code == 2
+    assert "its fix has places of operators, and others are given" in " ".join(refused.err.split())
+    data = yaml.safe_load(fix.read_text())
+    data["place"]["operators"]["silu#2"] = [7, 7]
+    fix.write_text(yaml.safe_dump(data))
+    refused = cli("run", model, *_GRID, "--fix", fix)
+    assert "outside the grid of 2 x 3 places" in " ".join(refused.err.split())
+
+
+def test_a_place_has_no_hardware_level(cli: Cli, model: str) -> None:
     done = cli("run", model, *_GRID, "--place", "row-major", "--level", "hardware")
     assert "--place" in done.err
 

@@ -84,6 +84,8 @@ def test_two_streams_of_one_link_wait_for_it() -> None:
             waits[row["link"]] += row["cycles"]
     assert waits
     assert set(waits) <= {
-        f"{place} {way}" for place in range(8) for way in ("east", "west", "sends", "receives")
+        word.format(place)
+        for place in range(8)
+        for word in ("{} east", "{} west", "out of {}", "into {}")
     }
-    assert "link wait at " in str(path)
+    assert "link wait: " in str(path)

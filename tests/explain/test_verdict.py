@@ -67,7 +67,7 @@ def test_paths_refuse_what_they_cannot_tell() -> None:
         with pytest.raises(st.errors.ArgError, match="by must be a list"):
             path.totals(cast(Any, by))
     assert path.totals("cause").num_rows > 1
-    with pytest.raises(st.errors.ArgError, match="has its machine and depths already"):
+    with pytest.raises(st.errors.ArgError, match="has its machine, depths and places already"):
         critical_path(st.prepare(parallel_loads()), "sda-2026")
 
 

@@ -326,7 +326,7 @@ def test_a_program_and_its_machine_will_do() -> None:
     program = wide_and_narrow()
     found = what_if(program, "sda-2026", most=1, fifo_depth=3)
     assert found.cycles == st.simulate(program, "sda-2026", fifo_depth=3).cycles
-    with pytest.raises(ArgError, match="has its machine and depths already"):
+    with pytest.raises(ArgError, match="has its machine, depths and places already"):
         what_if(st.prepare(program), "sda-2026")
     with pytest.raises(ArgError, match="Program"):
         what_if("x")  # type: ignore[arg-type]

@@ -5,17 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.deferred import deferred
 from stepsim.explain.queues import DeeperQueues, deeper_queues
 from stepsim.graph import PAR_DISPATCH, Compute, Routing
 from stepsim.lowering import compute_bandwidths, dispatch_widths
 from stepsim.machine import MOST_CHANNELS, Hbm, Machine, Port, load_machine
 from stepsim.results import flows_text, place_of
 from stepsim.simulation import ImageRun, Limits, Prepared, Variant
+
+if TYPE_CHECKING:
+    from stepsim.explain.changes import places
+    from stepsim.noc import Placement
+else:
+    places = deferred("stepsim.explain.changes.places")
 
 _FACTOR: Final = 2
 _MOST_ONCHIP: Final = 1 << 20
@@ -45,7 +52,8 @@ class Change:
     ----------
     name : in tables; unique within a what-if.
     kind : ``hbm_bandwidth``, ``hbm_latency``, ``onchip_bandwidth``, ``hbm_port``,
-        ``compute``, ``fifo_depth``, ``balance``, ``combined`` or ``custom``.
+        ``compute``, ``fifo_depth``, ``balance``, ``link``, ``network_latency``, ``place``,
+        ``combined`` or ``custom``.
     target : what it changes, with ``*`` for lanes; empty for the machine.
     targets : names of operators or FIFOs.
     apply : how to make it: an option of the command line, or a change of the program.
@@ -53,6 +61,7 @@ class Change:
     machine : the machine with these values, if it is not a variant of the program's own.
     fifo_depths, compute, par_dispatch, bindings : as in :class:`~stepsim.simulation.Variant`.
     fifo_depth : tokens in FIFOs that do not state a depth.
+    place : where operators are, of a placed program.
     parts : names of the changes that it combines.
     buildable : whether it can be built; a resource without limit only gives a bound on the gain.
     """
@@ -71,6 +80,7 @@ class Change:
     bindings: Mapping[Any, Any] | None = None
     parts: tuple[str, ...] = ()
     buildable: bool = True
+    place: Placement | None = None
 
     def variant(self, machine: Machine) -> Variant:
         """The change as a variant of a program on a machine."""
@@ -85,6 +95,7 @@ class Change:
             target,
             self.bindings,
             self.par_dispatch,
+            self.place,
         )
 
 
@@ -115,6 +126,11 @@ def relaxations(
         *_queues(prepared, done, most),
         *_enough(prepared, deeper_queues(prepared, bindings, done, limits=limits, ran=ran)),
         *_balance(prepared),
+        *(
+            places.network_changes(prepared, bindings, done, ran=ran)
+            if prepared.placement is not None
+            else ()
+        ),
     ]
 
 
@@ -278,8 +294,10 @@ def _faster(title: str, targets: Sequence[str], rates: set[int], factor: float) 
 
 def _queues(prepared: Prepared, done: ImageRun, most: int) -> Iterator[Change]:
     """All FIFOs unbounded, and those that stall their producers longest, one by one."""
-    records, names = done.execution.channels, done.image.channel_names
-    if not len(names):
+    # Those of carriers follow those of the program.
+    count = len(prepared.wiring.fifos)
+    records, names = done.execution.channels[:count], done.image.channel_names[:count]
+    if not count:
         return
     yield Change(
         "every FIFO unbounded", "fifo_depth", "every FIFO", tuple(names),

@@ -23,7 +23,7 @@ _COUNTS: Final = 0.01
 _ALIKE: Final = 0.005
 """Largest difference, as a fraction of a run, between two equally good changes."""
 
-WASTE: Final = ("fifo_depth", "balance")
+WASTE: Final = ("fifo_depth", "balance", "place")
 """Kinds that add no hardware except FIFO slots."""
 
 _PRICES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -62,6 +62,8 @@ def predicted_cycles(
     before = waits.timing
     if change.bindings is not None or change.fifo_depth is not None or change.par_dispatch:
         return None
+    if change.place is not None or any(key.startswith("noc.") for key in change.overrides):
+        return None  # when packets arrive depends on all others
     if "fifo.depth" in change.overrides or after.model != before.model:
         return None
     if after.memory_model not in (before.memory_model, WITHOUT_LIMIT):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import Any, Final
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -41,6 +42,9 @@ from stepsim.simulation import (
     run_all,
     variant_runs,
 )
+
+if TYPE_CHECKING:
+    from stepsim.noc import Placement
 
 pa: Any = deferred("pyarrow")
 
@@ -129,6 +133,7 @@ def what_if(
     limits: Limits | None = None,
     threads: int | None = None,
     path: CriticalPath | None = None,
+    place: Placement | str | PathLike[str] | None = None,
 ) -> WhatIf:
     """Relax each resource of a run in turn, and run the program again with every change.
 
@@ -138,12 +143,14 @@ def what_if(
     and 64 times the requests per cycle of all loads and stores, and the depth of all FIFOs; all
     FIFOs unbounded; the FIFOs with the most back-pressure twice as deep, and unbounded; the fewest
     FIFOs that save nearly as much as all of them unbounded, as deep as necessary; a routing
-    that gives all experts the same load.
+    that gives all experts the same load; of a placed program links twice as wide, and without
+    limit, half the router delay and no latency of the network, one operator at another place, and
+    the placement that a search finds.
 
     Parameters
     ----------
     program : a finished program, or a prepared one, which already has its machine and depths.
-    machine, bindings, fifo_depth : as in :func:`~stepsim.simulate`.
+    machine, bindings, fifo_depth, place : as in :func:`~stepsim.simulate`.
     changes : variants to try instead of these.
     pairs : also try two changes at once, except pairs that no machine can combine; by default if no
         single change gains 20 %.
@@ -163,7 +170,7 @@ def what_if(
     MachineError
         A machine is unknown or invalid.
     """
-    prepared = as_prepared("what_if", program, machine, fifo_depth)
+    prepared = as_prepared("what_if", program, machine, fifo_depth, place)
     where = f"program '{prepared.program.name}', what_if:"
     check_limits(where, limits)
     if most is not None and changes is not None:

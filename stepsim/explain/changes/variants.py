@@ -30,6 +30,7 @@ def combined(base: Machine, first: Change, *others: Change) -> Change:
     overrides = _joined(one.overrides for one in every)
     whole = [one for one in every if one.machine is not None]
     depths = [one.fifo_depth for one in every if one.fifo_depth is not None]
+    places = [one.place for one in every if one.place is not None]
     return Change(
         name=" and ".join(one.name for one in every),
         kind="combined",
@@ -45,6 +46,7 @@ def combined(base: Machine, first: Change, *others: Change) -> Change:
         bindings=_joined(one.bindings or {} for one in every) or None,
         parts=tuple(one.name for one in every),
         buildable=all(one.buildable for one in every),
+        place=places[-1] if places else None,
     )
 
 
@@ -65,6 +67,7 @@ def of_variant(variant: Variant, machine: Machine) -> Change:
         *(f"{factor:g} x compute_bw of {name}" for name, factor in variant.compute.items()),
         *(f"par_dispatch={width} of {name}" for name, width in variant.par_dispatch.items()),
         "other bindings" if variant.bindings is not None else "",
+        "other places" if variant.place is not None else "",
     ]
     return Change(
         name=variant.name,
@@ -79,6 +82,7 @@ def of_variant(variant: Variant, machine: Machine) -> Change:
         compute=variant.compute,
         par_dispatch=variant.par_dispatch,
         bindings=variant.bindings,
+        place=variant.place,
         buildable=math.inf not in variant.compute.values()
         and None not in variant.fifo_depths.values(),
     )

@@ -46,9 +46,11 @@ def _dispatch(done: ImageRun) -> Iterator[Change]:
 
 
 def _depths(prepared: Prepared, done: ImageRun) -> Iterator[Change]:
-    if not done.execution.channels["wait_out"].any():
+    count = len(prepared.wiring.fifos)  # without those of carriers
+    if not done.execution.channels["wait_out"][:count].any():
         return
-    depths = dict(zip(done.image.channel_names, depths_of(done.image), strict=True))
+    names = done.image.channel_names[:count]
+    depths = dict(zip(names, depths_of(done.image)[:count], strict=True))
     for step in _STEPS:
         depth = step * prepared.fifo_depth
         if depth > FIFO_DEPTH.high:

@@ -28,7 +28,7 @@ from stepsim.simulation.cases.fifo_memory import FifoMemory
 from stepsim.simulation.outcome.totals import Totals, added
 from stepsim.simulation.programs.changes import with_named_depths
 from stepsim.simulation.programs.fix_file import Fix
-from stepsim.simulation.programs.on_chip import Place
+from stepsim.simulation.programs.on_chip import Place, described_place, placement_of
 from stepsim.simulation.programs.prepared import Prepared
 from stepsim.simulation.programs.simulate import prepare
 from stepsim.simulation.running.limits import Limits
@@ -234,6 +234,15 @@ class Case:
         ------
         ArgError : the placement does not fit the program or the machine.
         """
+        known = self.prepared.placement
+        if known is not None:
+            other = placement_of(self.prepared.program, self.prepared.machine, place)
+            if described_place(other) != described_place(known):
+                raise ArgError(
+                    f"program '{self.prepared.program.name}': its fix has places of operators, and "
+                    "others are given; leave one of them out"
+                )
+            return self
         made = copy.copy(self)
         made.unsized = self.unsized.changed(place=place)
         made.prepared = self.prepared.changed(place=place)

@@ -14,6 +14,7 @@ from stepsim.arguments import is_number, shown, text_of
 from stepsim.errors import ArgError, StepSimError
 from stepsim.graph import FIFO_DEPTH, PAR_DISPATCH, Bindings, check_bindings
 from stepsim.machine import Machine, load_machine
+from stepsim.simulation.programs.on_chip import described_place
 from stepsim.simulation.running.batches import ManyRuns
 from stepsim.simulation.running.limits import Limits
 from stepsim.typed import typed
@@ -36,6 +37,7 @@ class Variant:
     machine : another target, or the name or file of one.
     bindings : other index arrays ``[rows, k]`` by routing.
     par_dispatch : requests issued to the memory per cycle by name of a load or store.
+    place : other places on the network on chip, as `simulate` takes them.
 
     Raises
     ------
@@ -57,6 +59,7 @@ class Variant:
     machine: Machine | str | Path | None = None
     bindings: Mapping[Any, Any] | None = None
     par_dispatch: Mapping[str, int] = field(default_factory=dict)
+    place: Any = None
 
     def __post_init__(self) -> None:
         if not text_of("the name of a variant", self.name):
@@ -106,6 +109,7 @@ class Variant:
                 fifo_depths=self.fifo_depths or None,
                 compute=self.compute or None,
                 par_dispatch=self.par_dispatch or None,
+                place=self.place,
             )
         except StepSimError as error:
             raise type(error)(f"variant '{self.name}': {error}") from error
@@ -123,6 +127,7 @@ class Variant:
             },
             "par_dispatch": dict(self.par_dispatch),
             "machine": machine.to_dict() if isinstance(machine, Machine) else None,
+            "place": described_place(self.place),
         }
         return {"name": self.name, **{key: value for key, value in changes.items() if value}}
 

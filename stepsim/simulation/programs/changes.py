@@ -45,7 +45,7 @@ from stepsim.lowering import (
 )
 from stepsim.machine import Machine, Port, load_machine
 from stepsim.simulation.programs.fix_file import read_depths
-from stepsim.simulation.programs.on_chip import placement_of
+from stepsim.simulation.programs.on_chip import described_place, placement_of
 
 if TYPE_CHECKING:
     from stepsim import noc
@@ -66,10 +66,7 @@ def changes_of(prepared: Prepared) -> dict[str, Any]:
     }
     found: dict[str, Any] = {name: dict(values) for name, values in changes.items() if values}
     if prepared.placement is not None:
-        found["place"] = {
-            "operators": dict(prepared.placement.operators),
-            "ports": dict(prepared.placement.ports),
-        }
+        found["place"] = described_place(prepared.placement)
     if prepared.places:
         found["addresses"] = {name: place._asdict() for name, place in prepared.places.items()}
     return found
@@ -236,14 +233,17 @@ def with_machine(prepared: Prepared, machine: Machine | str) -> Prepared:
     """
     target = machine if isinstance(machine, Machine) else load_machine(machine)
     given = prepared.fifo_depth if prepared.fifo_depth_from == "call" else None
-    if prepared.placement is not None:
-        placement_of(prepared.program, target, prepared.placement)
+    placement = prepared.placement
+    if placement is not None:
+        placement = placement_of(prepared.program, target, placement)
     timing = timing_of(target)
     places = None if timing.dram is None else prepared.places
     if timing.model != prepared.timing.model or not _keeps_addresses(prepared, timing, target):
-        return _laid_out_anew(prepared, target, given, places)
+        return _laid_out_anew(prepared, target, given, places, placement)
+    if placement != prepared.placement:
+        return _laid_out_anew(prepared, target, given, places, placement)
     if _unit_bandwidth(target) != _unit_bandwidth(prepared.machine):
-        return _laid_out_anew(prepared, target, given, places)
+        return _laid_out_anew(prepared, target, given, places, placement)
     made = _with_default(prepared, *default_depth(prepared.program, target, given))
     made.machine, made.timing, made.machine_values = target, timing, {}
     made.template = made.template.edited(lambda image: with_timing(image, timing))

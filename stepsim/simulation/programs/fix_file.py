@@ -26,13 +26,17 @@ from stepsim.machine import Machine, load_machine
 
 if TYPE_CHECKING:
     import yaml
+
+    from stepsim import noc
 else:
     yaml = deferred("yaml")
+    noc = deferred("stepsim.noc")
 
 _WHAT = "fix"
 
 _DEPTHS = "depths"
-_CHANGES = (_DEPTHS, "fifo_depth", "par_dispatch", "operators", "machine_values")
+_PLACE = "place"
+_CHANGES = (_DEPTHS, "fifo_depth", "par_dispatch", "operators", "machine_values", _PLACE)
 """Keys of what is changed; the others say what it was found for."""
 
 _OF_OPERATOR = {"compute_bw": COMPUTE_BW, "par_dispatch": PAR_DISPATCH}
@@ -131,6 +135,25 @@ class Fix:
         if "machine_hash" not in self.data:
             return None
         return SizedFor(self.path, str(self.data.get("machine")), str(self.data["machine_hash"]))
+
+    @property
+    def place(self) -> noc.PlacementFile | None:
+        """Where operators are on the network on chip; None where it does not say.
+
+        Raises
+        ------
+        ArgError
+            A key is unknown or missing.
+        """
+        if _PLACE not in self.data:
+            return None
+        inner = f"{_PLACE}."
+        lines = {
+            path.removeprefix(inner): line
+            for path, line in self.lines.items()
+            if path.startswith(inner)
+        }
+        return noc.PlacementFile.of(f"{self.where}, {_PLACE}", self.data[_PLACE], lines)
 
     def of_operators(self, name: str) -> dict[str, int]:
         """The values of ``compute_bw`` or ``par_dispatch`` by operator."""

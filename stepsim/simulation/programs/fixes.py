@@ -13,11 +13,15 @@ from stepsim.simulation.programs.changes import (
     with_depth,
     with_depths,
     with_machine,
+    with_placement,
     with_widths,
 )
 from stepsim.simulation.programs.fix_file import Fix, fix_text, load_fix, machine_hash, write_fix
+from stepsim.simulation.programs.on_chip import described_place, placement_of
 
 if TYPE_CHECKING:
+    from stepsim import noc
+    from stepsim.machine import Machine
     from stepsim.simulation.programs.prepared import Prepared
 
 
@@ -39,6 +43,8 @@ def with_fix(prepared: Prepared, fix: str | os.PathLike[str] | Fix) -> Prepared:
         if machine is not prepared.machine:
             made = with_machine(made, machine)
             made.machine_values = {**prepared.machine_values, **found.machine_values}
+        if found.place is not None:
+            made = with_placement(made, _only_place(prepared, found.place, machine))
         if found.fifo_depth is not None:
             made = with_depth(made, _only_depth(prepared, found.fifo_depth))
         made = with_depths(made, found.depths)
@@ -67,6 +73,16 @@ def _only_depth(prepared: Prepared, depth: int) -> int:
             f"is {depth}; leave one of them out"
         )
     return depth
+
+
+def _only_place(prepared: Prepared, place: noc.PlacementFile, machine: Machine) -> noc.Placement:
+    placement = placement_of(prepared.program, machine, place)
+    given = prepared.placement
+    if given is not None and described_place(given) != described_place(placement):
+        raise ArgError(
+            "the program is placed already, and the fix has other places; leave one of them out"
+        )
+    return placement
 
 
 def save_fix(
@@ -102,6 +118,7 @@ def save_fix(
         "fifo_depth": prepared.fifo_depth if prepared.fifo_depth_from == "call" else None,
         **_of_operators(prepared),
         "machine_values": values,
+        "place": None if prepared.placement is None else prepared.placement.to_dict(),
         "depths": dict(prepared.fifo_depths),
     }
     given = {key: value for key, value in changes.items() if value}

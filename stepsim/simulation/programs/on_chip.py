@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ AUTO_PLACE: Final = "auto"
 
 ROW_MAJOR: Final = "row-major"
 """Given in place of a placement: operators in their order, row by row."""
+
+_OF_GRID: Final = ("topology", "rows", "cols", "routing", "links", "cores")
 
 Place: TypeAlias = "noc.Placement | noc.PlacementFile | str | PathLike[str]"
 """A placement, its file, or the word for one."""
@@ -92,6 +94,9 @@ def placement_of(program: Program, machine: Machine, place: Place) -> noc.Placem
             f"{where}: expected a stepsim.noc.Placement or the path of its file, found "
             f"{shown(place)}"
         )
+    if place.network != network and _grid(place.network) == _grid(network):
+        # Where operators may be does not depend on the width and delays of links.
+        place = place.on(program, network)
     if place.network != network:
         raise ArgError(
             f"{where}: the placement is for the network '{place.network.name}', which is not that "
@@ -102,6 +107,18 @@ def placement_of(program: Program, machine: Machine, place: Place) -> noc.Placem
             f"{where}: the placement is for a program with other operators; place this one"
         )
     return place
+
+
+def _grid(network: MachineNetwork) -> tuple[object, ...]:
+    """What the places of a network and the routes between them depend on."""
+    return tuple(getattr(network, key) for key in _OF_GRID)
+
+
+def described_place(place: Any) -> Any:
+    """A placement as plain values: where operators and ports are; a word or a file as it is."""
+    if isinstance(place, noc.Placement):
+        return {"operators": dict(place.operators), "ports": dict(place.ports)}
+    return place.data if isinstance(place, noc.PlacementFile) else place and str(place)
 
 
 class NetworkLoads:
@@ -123,6 +140,11 @@ class NetworkLoads:
         words = scratch if self.routes else np.zeros(network_words(ports, 0, 0, 0), np.int64)
         self._loads = loads_of(words, ports, len(self.routes))
 
+    @property
+    def has_packets(self) -> bool:
+        """Whether anything crossed it."""
+        return bool(self._loads.packets.any())
+
     def links(self) -> pa.Table:
         """A row for every link, in Arrow; see `Result.links`."""
         loads = self._loads
@@ -131,6 +153,26 @@ class NetworkLoads:
         )
         share = flits / max(self._cycles, 1)
         return noc.link_table(self._topology, packets, nbytes, flits, share, loads.waited)
+
+    def busiest(self) -> PortShare | None:
+        """The port that most flits passed; None where no packet crossed the network."""
+        flits = self._by_port(self._loads.flits)
+        if not flits.any():
+            return None
+        port = int(flits.argmax())
+        through = [
+            (int(amount), fifo, path.index(port), len(path))
+            for amount, (fifo, path) in zip(self._loads.flits, self.routes, strict=True)
+            if amount and port in path
+        ]
+        ordered = sorted(through, key=lambda one: -one[0])
+        return PortShare(
+            self._topology.port_name(port),
+            int(flits[port]),
+            tuple(dict.fromkeys(fifo for _, fifo, *_ in ordered)),
+            min(hop for *_, hop, _ in through),
+            min(length - 1 - hop for *_, hop, length in through),
+        )
 
     def port_name(self, route: int, hop: int) -> str:
         """A port of a route in words."""
@@ -159,6 +201,24 @@ class NetworkLoads:
         for (_, path), number in zip(self.routes, amount.tolist(), strict=True):
             found[list(path)] += number
         return found
+
+
+class PortShare(NamedTuple):
+    """A port of the network, and what it was needed for.
+
+    Attributes
+    ----------
+    name : of the link, or of the place that sends or receives.
+    flits : that passed it.
+    streams : names of the FIFOs that share it, those with the most flits first.
+    before, behind : ports of a route in front of it and behind it, the fewest of all routes.
+    """
+
+    name: str
+    flits: int
+    streams: tuple[str, ...]
+    before: int
+    behind: int
 
 
 def routes_of(network: Network) -> tuple[tuple[str, Path], ...]:

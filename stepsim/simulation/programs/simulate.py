@@ -145,6 +145,7 @@ def as_prepared(
     program: Program | Prepared,
     machine: Machine | str | None,
     fifo_depth: FifoDepth,
+    place: noc.Placement | str | PathLike[str] | None = None,
 ) -> Prepared:
     """The program given to the function ``name``, prepared if it is not yet.
 
@@ -156,11 +157,11 @@ def as_prepared(
                 As in :func:`prepare`.
     """
     if not isinstance(program, Prepared):
-        return prepare(program, machine or "sda-1024", fifo_depth=fifo_depth)
-    if machine is not None or fifo_depth is not None:
+        return prepare(program, machine or "sda-1024", fifo_depth=fifo_depth, place=place)
+    if machine is not None or fifo_depth is not None or place is not None:
         raise ArgError(
-            f"program '{program.program.name}', {name}: a prepared program has its machine and "
-            "depths already; use prepared.changed(machine=..., fifo_depths=...)"
+            f"program '{program.program.name}', {name}: a prepared program has its machine, depths "
+            "and places already; use prepared.changed(machine=..., fifo_depths=..., place=...)"
         )
     return program
 
