@@ -106,8 +106,14 @@ def test_designs_are_compared_replicate_by_replicate(replicated: Path) -> None:
         ({"replicates": {"seed": [0, 0]}}, "replicates.seed: holds a value twice"),
         ({"replicates": {"seed": []}}, "replicates.seed: is empty"),
         ({"grid": {"fifo_depth": [2, "a.yaml"]}}, r"fifo_depth.*have one depth for all FIFOs"),
-        ({"grid": {"fifo_depth": ["auto", 0]}}, r"\(fifo_depth=0\): fifo_depth: .* integer from 1 "),
-        ({"grid": {"fifo_depth": ["auto", "x"]}}, r"\(fifo_depth=x\): fifo_depth: .*, found the text 'x'"),
+        (
+            {"grid": {"fifo_depth": ["auto", 0]}},
+            r"\(fifo_depth=0\): fifo_depth: .* integer from 1 ",
+        ),
+        (
+            {"grid": {"fifo_depth": ["auto", "x"]}},
+            r"\(fifo_depth=x\): fifo_depth: .*, found the text 'x'",
+        ),
         (
             {"grid": {"fifo_depth": [4, "auto"]}, "parameters": {"machine.fifo.depth": 2}},
             "fifo_depth: found with machine.fifo.depth, which is the same",
