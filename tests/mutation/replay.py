@@ -74,6 +74,7 @@ class Tests:
             seconds[item] = time.process_time() - begin
         self._items = sorted(items, key=seconds.__getitem__)
         self._seconds = seconds
+        gc.unfreeze()  # those that were there when the tests were found are among them
         self._functions = [f for f in gc.get_objects() if isinstance(f, types.FunctionType)]
         gc.freeze()
 
