@@ -19,10 +19,10 @@ if _DRAWS not in ("few", "all", "new"):
 
 FEW, THOROUGH = _DRAWS == "few", _DRAWS == "new"
 
-_FEWER = 3
+_FEWER = 4
 """`make test` draws so many times fewer than `make slow`, ..."""
 
-_FEW = 12
+_FEW = 10
 """... but not fewer than this."""
 
 _HEALTH = (HealthCheck.too_slow, HealthCheck.data_too_large)

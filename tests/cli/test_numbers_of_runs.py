@@ -102,4 +102,8 @@ def test_compute_bandwidth_that_a_machine_replaces_is_refused(cli: Cli) -> None:
         "programs; expected no value here, found 4096; leave it out, or set "
         "compute.unit_flops_per_cycle of the machine\n"
     )
+
+
+@pytest.mark.slow  # compiles an engine of its own
+def test_compute_bandwidth_may_be_given_as_the_machine_has_it(cli: Cli) -> None:
     assert cli(*SWIGLU, "--machine", "hdl-dram", "--compute-bw", "8192").code == 0
