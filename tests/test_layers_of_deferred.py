@@ -30,7 +30,8 @@ KINDS: dict[str, Any] = {"layers": LayersContract, "forbidden": ForbiddenContrac
 
 def deferred_in(source: str) -> Iterator[tuple[int, str]]:
     """Line and name of the module of every call of ``deferred`` with a constant."""
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source if "deferred(" in source else "")  # most files have none
+    for node in ast.walk(tree):
         match node:
             case ast.Call(
                 func=ast.Name("deferred") | ast.Attribute(attr="deferred"),

@@ -10,7 +10,6 @@ import ast
 import inspect
 import re
 import tomllib
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -61,46 +60,46 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in PUBLIC
 
 
-def own_names(trees: dict[str, ast.AST]) -> set[str]:
-    """Private names that the package defines itself, in classes, on instances or in modules."""
-    found = set()
-    for node in (node for tree in trees.values() for node in ast.walk(tree)):
+def private_names(tree: ast.AST) -> tuple[set[str], set[str], set[str]]:
+    """Private names of a file: what it defines, in classes, on instances or in itself; attributes
+    that it asks for; and what it imports from other packages."""
+    defined, asked, imported = set(), set(), set()
+    for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                found.add(name)
+                defined.add(name)
             case ast.Name(id=name, ctx=ast.Store()):
-                found.add(name)
+                defined.add(name)
             case ast.Attribute(attr=name, ctx=ast.Store()):
-                found.add(name)
-    return {name for name in found if is_private(name)}
-
-
-def foreign_names(tree: ast.AST, own: set[str]) -> Iterator[str]:
-    """Private names that a file takes from objects and modules of other packages."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in own:
-            yield node.attr
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            module = getattr(node, "module", None) or ""
-            for path in (f"{module}.{alias.name}".strip(".") for alias in node.names):
-                if path.partition(".")[0] not in ("stepsim", "__future__"):
-                    yield from filter(is_private, path.split("."))
-
-
-def sources() -> dict[str, ast.AST]:
-    return {
-        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(ROOT.rglob("*.py"))
-    }
+                defined.add(name)
+                asked.add(name)
+            case ast.Attribute(attr=name):
+                asked.add(name)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                module = getattr(node, "module", None) or ""
+                for path in (f"{module}.{alias.name}".strip(".") for alias in names):
+                    if path.partition(".")[0] not in ("stepsim", "__future__"):
+                        imported.update(path.split("."))
+    own, attributes, foreign = (
+        set(filter(is_private, names)) for names in (defined, asked, imported)
+    )
+    return own, attributes, foreign
 
 
 def test_no_other_private_interface_is_used() -> None:
-    trees = sources()
+    found = {
+        path.relative_to(ROOT).as_posix(): private_names(
+            ast.parse(path.read_text(encoding="utf-8"))
+        )
+        for path in sorted(ROOT.rglob("*.py"))
+    }
     listed = {file: {re.split(r"[.:]", place)[-1] for place in USED[file]} for file in USED}
     # A name that we override or set is defined here too.
-    own = own_names(trees) - set().union(*listed.values())
-    for file, tree in trees.items():
-        unlisted = set(foreign_names(tree, own)) - listed.get(file, set())
+    own = set().union(*(defined for defined, _, _ in found.values())) - set().union(
+        *listed.values()
+    )
+    for file, (_, attributes, imported) in found.items():
+        unlisted = (attributes - own | imported) - listed.get(file, set())
         assert not unlisted, f"{file}: {sorted(unlisted)} must be listed in USED"
 
 
