@@ -132,8 +132,9 @@ def test_regions_are_counted(run) -> None:
 def test_a_picture_before_any_run(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "p.svg"
     shown = cli("graph", *MIXTRAL[1:], "--tile", 32, "--batch", 16, "--out", out).out
-    assert shown.startswith(f"wrote {out}: ")
-    assert "in 31 boxes" in shown
+    assert shown.startswith(f"wrote {out}: 148 operators and 16 broadcasts in 31 boxes")
+    listed = cli(*MIXTRAL, "--tile", 32, "--batch", 16).out
+    assert listed.startswith("moe_mixtral-8x7b_b16_32: 148 operators ")
     assert out.read_text(encoding="utf-8").startswith("<svg")
     wrong = cli("graph", "missing.py", "--out", tmp_path / "p.png")
     assert wrong.code == 2

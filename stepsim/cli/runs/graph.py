@@ -11,6 +11,7 @@ import typer
 import stepsim.report
 import stepsim.results
 import stepsim.simulation
+from stepsim.arguments import counted
 from stepsim.cli.console import note, show
 from stepsim.cli.options import Config, check_output
 from stepsim.cli.runs.workload_group import workload_app
@@ -45,8 +46,11 @@ def graph_choice(choice: Choice, options: GraphOptions) -> None:
     case = choice.case(traces, machine, options.config, None)
     outline = stepsim.results.outline_of(stepsim.simulation.wired(case.built.program))
     stepsim.report.write_picture(options.out, outline, case.built.program.name)
-    boxes, units = len(outline["boxes"]), sum(one["units"] for one in outline["boxes"])
-    show(f"wrote {options.out}: {units:,} operators in {boxes:,} boxes")
+    boxes = outline["boxes"]
+    copies = sum(one["units"] for one in boxes if one["operators"] == ["broadcast"])
+    drawn = f"{len(case.built.program.operators):,} operators"
+    drawn += f" and {counted(copies, 'broadcast')}" if copies else ""
+    show(f"wrote {options.out}: {drawn} in {len(boxes):,} boxes")
     for sentence in case.built.notes:
         note(sentence)
 
