@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept, as that of an installed package is: without it every process starts later.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-recorded slow test-torch thorough checked lowest mutants lint warm bench bench-check bench-baseline bench-peers bench-page docs \
+.PHONY: help demo test test-recorded slow test-torch thorough checked lowest arm64 mutants lint warm bench bench-check bench-baseline bench-peers bench-page docs \
 	wheel setup clean distclean
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo 'make thorough  thousands of new draws of property tests and fuzzers, sweeps in chaos, whole wheels'
 	@echo 'make checked  tests of the engines, with every access of theirs to an array checked'
 	@echo 'make lowest  the numbers of all engines with the oldest versions of libraries'
+	@echo 'make arm64   the numbers of all engines on arm64, emulated; downloads packages of Debian'
 	@echo 'make mutants  finds changes of the code that no test detects: ROOM=units, memory, ops or metrics'
 	@echo 'make setup   the environment of development; the demo needs less than half of it'
 	@echo 'make lint    the checks of make test without the tests'
@@ -98,6 +99,10 @@ lowest:
 	$(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install --quiet -r requirements-lowest.lock 'scipy>=1.11'
 	STEPSIM_CACHE_DIR=build/lowest/cache build/lowest/bin/python -m tests.equal_numbers.digest
+
+# An hour and a half: every engine is compiled by an emulated compiler.
+arm64: $(DEV_STAMP)
+	$(BIN)/python -m tests.equal_numbers.arm64 build/arm64
 
 # Hours for a whole room: every change runs the tests of its room.
 mutants: $(DEV_STAMP)
