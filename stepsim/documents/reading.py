@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from stepsim.errors import StepSimError
+from stepsim.shown import shown
 
 MOST_DEEP = 40
 """Most levels of nested lists and mappings."""
@@ -21,6 +23,21 @@ class Document:
 
     data: Any
     lines: dict[str, int] = field(default_factory=dict)
+
+
+def check_format(
+    data: Any, lines: Mapping[str, int], expected: str, where: str, error: type[StepSimError]
+) -> None:
+    """Refuse a mapping that says by its key ``format`` that it is of another form or version.
+
+    The key may be absent: such files are also written by hand, or come from before 1.0.
+    """
+    found = data.get("format", expected)
+    if found != expected:
+        raise error(
+            f"{where}, line {lines['format']}: expected format '{expected}', found {shown(found)}; "
+            "upgrade stepsim if a later one wrote the file, else write it again"
+        )
 
 
 def read_text(path: Path, where: str, error: type[StepSimError], most: int) -> str:

@@ -29,8 +29,11 @@ else:
 
 PER_TILE: Final = Range(1 << 20, "operators of a tile")
 
+FORMAT: Final = "stepsim placement 1"
+"""Form and version of the file; raised when a reader of the present one would misread it."""
+
 _GRID: Final = ("topology", "rows", "cols")
-_KEYS: Final = (*_GRID, "per_tile", "operators", "ports")
+_KEYS: Final = ("format", *_GRID, "per_tile", "operators", "ports")
 
 _ADVICE: Final = "`stepsim place --out` writes such files."
 
@@ -200,7 +203,7 @@ class Placement:
             for kind, given in (("operators", self._operators), ("ports", self._ports))
         }
         grid = {key: getattr(self.network, key) for key in _GRID}
-        return {**grid, "per_tile": self.per_tile, **places}
+        return {"format": FORMAT, **grid, "per_tile": self.per_tile, **places}
 
     @typed
     def place_of(self, operator: str) -> tuple[int, int]:
@@ -346,6 +349,7 @@ class PlacementFile:
         """
         if not isinstance(data, Mapping) or "operators" not in data:
             raise ArgError(f"{where}: expected a mapping with the key operators. {_ADVICE}")
+        stepsim.documents.check_format(data, lines, FORMAT, where, ArgError)
         for key in data:
             if key not in _KEYS:
                 raise ArgError(

@@ -26,6 +26,7 @@ from stepsim.results.columns import (
     SPREAD as SPREAD,
     TAKEN as TAKEN,
     Direction as Direction,
+    check_version as check_version,
     declaration_of as declaration_of,
     field as field,
     schema as schema,

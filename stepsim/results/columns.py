@@ -9,14 +9,20 @@ column they are counted as executed.
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
 from stepsim.arrow import pa
+from stepsim.errors import StepSimError
+from stepsim.shown import shown
 
 SCHEMA_VERSION: Final = "6"
 """Raised when the name, type or meaning of a column changes."""
+
+_READ: Final = (SCHEMA_VERSION,)
+"""The versions whose tables are read; those before 1.0 that had other columns are not."""
 
 COUNTINGS: Final = ("executed", "published", "paper")
 """How bytes and FLOPs can be counted."""
@@ -149,4 +155,26 @@ def schema(
             "schema_version": SCHEMA_VERSION,
             **(metadata or {}),
         },
+    )
+
+
+def check_version(
+    found: pa.Schema, where: str | os.PathLike[str], error: type[StepSimError], cure: str
+) -> None:
+    """Refuse a table of another version of the columns; one without a version is of no stepsim.
+
+    Parameters
+    ----------
+    found : the schema of the table.
+    where : its file.
+    error : class of the error that is raised.
+    cure : how a table of this version is made.
+    """
+    text = (found.metadata or {}).get(b"schema_version")
+    if text is None or (version := text.decode(errors="replace")) in _READ:
+        return
+    later = version.isdecimal() and int(version) > int(SCHEMA_VERSION)
+    raise error(
+        f"{where}: written with version {shown(version)} of the columns, this stepsim reads "
+        f"version {SCHEMA_VERSION}; {'upgrade stepsim' if later else cure}"
     )

@@ -164,7 +164,7 @@ def test_null_is_unbounded_and_what_is_not_named_keeps_its_depth(tmp_path: Path)
 def test_a_file_for_another_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "depths.yaml"
     st.size_fifos(center()).save(path)
-    with pytest.raises(st.errors.ArgError, match=r"line 5: it is for program 'center' with"):
+    with pytest.raises(st.errors.ArgError, match=r"line 6: it is for program 'center' with"):
         st.simulate(center(5), fifo_depth=path)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in lines if "program_hash:" not in line))

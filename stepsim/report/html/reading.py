@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stepsim.errors import ReportError
-from stepsim.results import OPTIONAL, neighbor, run_of
+from stepsim.results import OPTIONAL, check_version, neighbor, run_of
 from stepsim.typed import typed
 
 _RUNS = (b"stepsim.cli_run", b"stepsim.run")
@@ -113,7 +113,7 @@ def _table(place: Path, name: str) -> pa.Table:
 
 def _read(place: Path, what: str) -> pa.Table:
     try:
-        return pq.read_table(place, partitioning=None)
+        found = pq.read_table(place, partitioning=None)
     except FileNotFoundError:
         raise ReportError(
             f"{place}: {what} cannot be read, there is no such file; `stepsim run --out "
@@ -121,3 +121,5 @@ def _read(place: Path, what: str) -> pa.Table:
         ) from None
     except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: no path of a file
         raise ReportError(f"{place}: {what} cannot be read: {error}; run it again") from error
+    check_version(found.schema, place, ReportError, "run it again with --out")
+    return found

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError, ServingError
 from stepsim.paths import exists
+from stepsim.results import check_version
 from stepsim.serving.service.loop import Recorded
 from stepsim.serving.service.record import StepRows, joined
 from stepsim.serving.service.tables import steps_of, steps_table
@@ -69,12 +70,14 @@ def read_table(folder: Path, name: str) -> pa.Table:
 
     Raises
     ------
-    ServingError : it is missing, or not readable.
+    ServingError : it is missing, not readable, or of another version of the columns.
     """
     try:
-        return pq.read_table(folder / name)
+        found = pq.read_table(folder / name)
     except (OSError, pa.ArrowInvalid) as error:
         raise ServingError(f"{folder / name}: cannot be read: {error}; serve again") from error
+    check_version(found.schema, folder / name, ServingError, "serve again")
+    return found
 
 
 _COUNTS: Final = pa.list_(pa.int64())

@@ -32,6 +32,9 @@ else:
     yaml = deferred("yaml")
     noc = deferred("stepsim.noc")
 
+FORMAT = "stepsim fix 1"
+"""Form and version of the file; raised when a reader of the present one would misread it."""
+
 _WHAT = "fix"
 
 _DEPTHS = "depths"
@@ -43,7 +46,7 @@ _OF_OPERATOR = {"compute_bw": COMPUTE_BW, "par_dispatch": PAR_DISPATCH}
 
 _KEYS = frozenset(
     {
-        "change", "cycles", "fifo_bytes", "fifo_slots", "machine", "machine_hash",
+        "change", "cycles", "fifo_bytes", "fifo_slots", "format", "machine", "machine_hash",
         "model_version", "program", "program_fifo_depth", "program_hash", "proved", "simulations",
         "simulations_before", "slowdown", "slowdown_bound", "stepsim_version", "unbounded_cycles",
         *_CHANGES,
@@ -231,7 +234,7 @@ def write_fix(path: str | os.PathLike[str], text: str) -> None:
 def fix_text(about: Mapping[str, Any], changes: Mapping[str, Any]) -> str:
     """The text of such a file: the program and machine it is for, and what it changes."""
     software = {"stepsim_version": __version__, "model_version": str(MODEL_VERSION)}
-    whole = {**about, **software, **changes}
+    whole = {"format": FORMAT, **about, **software, **changes}
     return _HEAD + yaml.safe_dump(whole, sort_keys=False, allow_unicode=True)
 
 
@@ -259,6 +262,7 @@ def load_fix(path: str | os.PathLike[str]) -> Fix:
             f"{where}: expected the key 'depths' with lines 'name: depth', one for each FIFO, or "
             f"one of the keys {', '.join(_CHANGES[1:])}. {_CURE}"
         )
+    stepsim.documents.check_format(data, lines, FORMAT, where, ArgError)
     for key in data:
         if key not in _KEYS:
             near = get_close_matches(str(key), _KEYS, 1)

@@ -11,7 +11,9 @@ import pyarrow as pa
 from stepsim.arguments import text_of
 from stepsim.deferred import deferred, require
 from stepsim.errors import SweepError, did_you_mean
+from stepsim.results import check_version
 from stepsim.sweep.storage.digests import Digests, missing
+from stepsim.sweep.storage.disk import reading
 from stepsim.sweep.storage.files import SUMMARY, TableFiles, table_files
 from stepsim.sweep.storage.manifest import Manifest, read_manifest
 from stepsim.sweep.storage.schema import TABLES
@@ -20,6 +22,7 @@ from stepsim.typed import typed
 
 ds: Any = deferred("pyarrow.dataset")
 fs: Any = deferred("pyarrow.fs")
+pq: Any = deferred("pyarrow.parquet")
 
 _DESIGN = pa.field(
     "design", pa.string(), nullable=False, metadata={"definition": "label of the design point"}
@@ -186,6 +189,10 @@ def _checked(folder: Path, name: str, manifest: Manifest, found: TableFiles) -> 
         if path not in digests and runs not in digests:
             digests.check(runs)  # it made the others be looked for
         digests.check(path)
+    for path in files[:1]:  # all are of one version
+        with reading(path):
+            schema = pq.read_schema(path)
+        check_version(schema, path, SweepError, "run the sweep again in a new folder")
     for path in sorted(found.present - listed):
         # Files that a killed sweep was joining have digests, but the chunks count.
         if path not in digests:
