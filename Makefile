@@ -9,6 +9,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 TORCH_STAMP := $(VENV)/.installed-torch
 OUT ?= demo-out
 ROOM ?= units
+ENGINES ?= 1
 # Set PYTHON=/path/to/python3.12 to choose the interpreter that makes the environment.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -18,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept, as that of an installed package is: without it every process starts later.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-recorded slow test-torch thorough checked lowest arm64 mutants lint warm bench bench-check bench-baseline bench-peers bench-page docs \
+.PHONY: help demo test test-recorded slow test-torch thorough checked lowest packages arm64 mutants lint warm bench bench-check bench-baseline bench-peers bench-page docs \
 	wheel setup clean distclean
 
 help:
@@ -31,6 +32,7 @@ help:
 	@echo 'make checked  tests of the engines, with every access of theirs to an array checked'
 	@echo 'make lowest  the numbers of all engines with the oldest versions of libraries'
 	@echo 'make arm64   the numbers of all engines on arm64, emulated; downloads packages of Debian'
+	@echo 'make packages  builds, checks and installs all distributions, with oldest and newest libraries'
 	@echo 'make mutants  finds changes of the code that no test detects: ROOM=units, memory, ops or metrics'
 	@echo 'make setup   the environment of development; the demo needs less than half of it'
 	@echo 'make lint    the checks of make test without the tests'
@@ -97,12 +99,16 @@ checked: $(DEV_STAMP)
 
 lowest:
 	$(PYTHON) -m venv build/lowest
-	build/lowest/bin/python -m pip install --quiet -r requirements-lowest.lock 'scipy>=1.11'
+	build/lowest/bin/python -m pip install --quiet -r requirements-lowest.lock
 	STEPSIM_CACHE_DIR=build/lowest/cache build/lowest/bin/python -m tests.equal_numbers.digest
 
 # An hour and a half: every engine is compiled by an emulated compiler.
 arm64: $(DEV_STAMP)
 	$(BIN)/python -m tests.equal_numbers.arm64 build/arm64
+
+# An hour: an environment for each extra, twice. ENGINES=runs makes the wheel of the platform smaller.
+packages: $(DEV_STAMP)
+	nice $(BIN)/python -m tests.packages --page --engines $(ENGINES)
 
 # Hours for a whole room: every change runs the tests of its room.
 mutants: $(DEV_STAMP)

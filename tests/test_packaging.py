@@ -11,6 +11,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from stepsim import MODEL_VERSION, __version__
+from tests.packages.requirements import oldest
+from tests.packages.smoke import EXTRAS as SMOKE
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -93,6 +95,18 @@ def test_lock_leaves_out_what_the_development_group_leaves_out_and_no_more() -> 
     assert set(declared) == {"ray"}
 
 
+def test_the_lowest_versions_are_those_that_are_declared() -> None:
+    locked = [Requirement(line) for line in _lock_lines("requirements-lowest.lock")]
+    pins = {_normal(one.name): next(iter(one.specifier)).version for one in locked}
+    wanted = [Requirement(line) for line in oldest()]
+    assert pins.keys() == {_normal(one.name) for one in wanted}
+    assert all(one.specifier.contains(pins[_normal(one.name)]) for one in wanted)
+
+
+def test_every_extra_has_something_that_shows_it_works() -> None:
+    assert SMOKE.keys() == PROJECT["project"]["optional-dependencies"].keys()
+
+
 def test_one_version() -> None:
     assert PROJECT["tool"]["hatch"]["version"]["path"] == "stepsim/_version.py"
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
@@ -112,6 +126,7 @@ def test_data_files_lie_inside_the_package() -> None:
     assert (package / "reproduce" / "published.csv").is_file()
     assert (package / "results" / "columns.csv").is_file()
     assert (package / "machine" / "presets.json").is_file()
+    assert (package / "machine" / "public_machines.json").is_file()
 
 
 def test_a_wheel_carries_the_files_of_reports(tmp_path: Path) -> None:

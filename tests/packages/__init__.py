@@ -1,0 +1,1 @@
+"""Distributions, built and checked, and installed into empty environments: `make packages`."""
