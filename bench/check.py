@@ -201,7 +201,7 @@ def _check(kind: str, names: Sequence[str]) -> int:
         listing = "\n  ".join(problems)
         print(
             f"slower than {BASELINE.name} ({kind}):\n  {listing}\n"
-            "See the section Regressions of docs/performance.md for how to find the cause. "
+            "See docs/speed-regressions.md for how to find the cause. "
             f"If that is intended: {_RENEW}",
             file=sys.stderr,
         )

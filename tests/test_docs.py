@@ -23,6 +23,7 @@ from stepsim.reproduce import FIGURES
 from stepsim.sweep import open_table
 from tests.data.server import serve
 from tests.pages import DOCS, Session, blocks, module_of_docs
+from tests.promises.files import VERSIONS
 from tests.shared import TRACES, needs_traces
 from tests.trace_io.foreign import megatron_record
 
@@ -255,6 +256,20 @@ def test_public_machines_page(capsys: pytest.CaptureFixture[str]) -> None:
     page = module_of_docs("public_machines")
     text = page.PAGE.read_text(encoding="utf-8")
     assert page.drawn(text) == text, "run python docs/public_machines.py"
+
+
+def test_limits_page() -> None:
+    page = module_of_docs("limits")
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.drawn(text) == text, "run python docs/limits.py"
+    assert page.table().count("\n") == 18
+
+
+def test_stability_page_has_the_versions_of_files() -> None:
+    text = (DOCS / "stability.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([\w ]+) \|$", text, re.MULTILINE)
+    versions = {name: version for name, version in VERSIONS.items() if name != "simulated times"}
+    assert dict(rows[2:]) == versions  # below the header of the table before, and its own
 
 
 def test_machines_page() -> None:
