@@ -28,6 +28,7 @@ from stepsim.kernels.layout import (
     Status,
 )
 from stepsim.kernels.memory.dispatch import ALL_MODELS
+from stepsim.kernels.noc.carried import lacks_events
 from stepsim.kernels.parking import LAST_ONLY, PACE_WORDS
 from stepsim.kernels.recording.journal import WORDS_OF_EVENT
 
@@ -167,12 +168,12 @@ def execute(
             journal.event_words = WORDS_OF_EVENT if image.growing_words else 0
         engine = journal.engine
 
-    def from_start(asked: int) -> Working:
+    def from_start(asked: Asked) -> Working:
         return working(
             image, max_cycles=max_cycles, max_steps=max_steps, history=history, asked=asked
         )
 
-    asked = 0
+    asked = Asked()
     work = from_start(asked)
     seconds = 0.0
     timed_out = False
@@ -195,7 +196,7 @@ def execute(
             break
         if state is RunState.NO_PACES:
             # What is asked for was not kept: begin again, and keep it.
-            asked += 1
+            asked = asked.again(image, work)
             work = from_start(asked)
             if journal is not None:
                 journal.clear()
@@ -223,6 +224,19 @@ def executed(state: State, ended: RunState, seconds: float, timed_out: bool) -> 
     )
 
 
+class Asked(NamedTuple):
+    """How often a run has asked for more changes of pace, and for more events of a network."""
+
+    paces: int = 0
+    events: int = 0
+
+    def again(self, image: ImageArrays, work: Working) -> Asked:
+        """The same after a run that ended for the lack of one of them."""
+        if image.growing_words and lacks_events(work.state.scratch):
+            return self._replace(events=self.events + 1)
+        return self._replace(paces=self.paces + 1)
+
+
 class Working(NamedTuple):
     """The memory of a run. ``words`` is all that a run changes, the slot arena last."""
 
@@ -239,13 +253,10 @@ def working(
     max_cycles: int = INFINITY,
     max_steps: int = INFINITY,
     history: bool | Collection[int] = False,
-    asked: int = 0,
+    asked: Asked | None = None,
 ) -> Working:
-    """Working copies of the arrays of an image, with ``spare`` slots beyond its own.
-
-    A run has ``asked`` so often for more changes of pace to be kept, or for more events of a
-    network on chip.
-    """
+    """Working copies of the arrays of an image, with ``spare`` slots beyond its own."""
+    asked = asked or Asked()
     if spare is None:
         spare = 64 * len(image.channels) + 1024
     g = image.globals[0]
@@ -255,7 +266,7 @@ def working(
         "units": units * (UNIT.itemsize // 8),
         "channels": len(image.channels) * (CHANNEL.itemsize // 8),
         "ports": ports * (PORT.itemsize // 8),
-        "scratch": image.scratch_words + image.growing_words * _MORE_EVENTS**asked,
+        "scratch": image.scratch_words + image.growing_words * _MORE_EVENTS**asked.events,
         "free_lists": _FREE_LISTS,
         "free_at": int(g["memory_channels"]),
     }
@@ -294,8 +305,9 @@ def working(
     own.max_cycles = min(max_cycles, INFINITY)
     own.limit_steps = min(max_steps, INFINITY)
     own.history = int(history is True)
-    if asked:
-        state = state._replace(paces=keep_more_paces(state.units, state.channels, own, asked))
+    if asked.paces:
+        paces = keep_more_paces(state.units, state.channels, own, asked.paces)
+        state = state._replace(paces=paces)
     if history is not False:
         channels = state.channels
         kept = slice(None) if history is True else list(history)

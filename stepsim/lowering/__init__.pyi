@@ -6,9 +6,11 @@ from stepsim.lowering.addresses import (
 )
 from stepsim.lowering.builder import build_image as build_image
 from stepsim.lowering.carriers import (
+    MULTICAST as MULTICAST,
     RECEIVE as RECEIVE,
     SEND as SEND,
     Path as Path,
+    Tree as Tree,
     with_carriers as with_carriers,
 )
 from stepsim.lowering.image import Image as Image

@@ -29,6 +29,7 @@ from stepsim.kernels import (
 from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.layout import GLOBAL, INFINITY
 from stepsim.kernels.memory import dispatch as memory
+from stepsim.lowering.carriers import MULTICAST, SEND
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Carriage, Network, TimingParams, UnitSpec
 from stepsim.lowering.parking import parking_of
@@ -50,7 +51,8 @@ _MAX_BUNDLE: Final = 1 << 16
 _MAX_DEPTH: Final = 1 << 40
 _MAX_WORDS: Final = (1 << 31) - 1
 _FIRST_EVENTS: Final = 1 << 12
-"""Events of a network on chip that a run begins with room for."""
+_EVENTS_OF_ROUTE: Final = 16
+"""Events of a network on chip that a run begins with room for, at least and for each route."""
 
 
 class ImageBuilder:
@@ -93,11 +95,22 @@ class ImageBuilder:
 
     def _carry(self) -> None:
         """Give the network on chip its words, in front of those of all units."""
-        paths = [unit.params["path"] for unit in self._network.units if unit.op == "SendPacket"]
-        ways = [unit.outputs[0] for unit in self._network.units if unit.op == "SendPacket"]
-        depths = [self._network.channels[c].capacity or 0 for c in ways]
-        self._carried = (self.carriage.ports, len(paths), sum(depths), max(map(len, paths)))
+        routes, packets, longest = 0, 0, 0
+        for unit in self._network.units:
+            if unit.op not in (SEND, MULTICAST):
+                continue
+            readers = 0 if unit.op == SEND else len(unit.outputs)
+            routes += 1 + readers
+            packets += sum(self._network.channels[c].capacity or 0 for c in unit.outputs)
+            packets += unit.params.get("packets", 0)
+            longest = max(longest, len(unit.params["path"]) + readers)
+        self._carried = (self.carriage.ports, routes, packets, longest)
         self.private_words(network_words(*self._carried))
+
+    @property
+    def _first_events(self) -> int:
+        """Events of a network on chip that a run begins with room for."""
+        return max(_FIRST_EVENTS, _EVENTS_OF_ROUTE * self._carried[1])
 
     @property
     def timing(self) -> TimingParams:
@@ -236,7 +249,7 @@ class ImageBuilder:
             tokens=self.sources.records(),
             params=params,
             scratch_words=max(self._scratch, 1),
-            growing_words=0 if network.carriage is None else GROWING * _FIRST_EVENTS,
+            growing_words=0 if network.carriage is None else GROWING * self._first_events,
             ports=ports,
             memory_table=table.words,
             globals=g,

@@ -3,6 +3,7 @@
 A FIFO whose ends lie at different places becomes, for every network route on its way, a FIFO in
 front of the network, a unit that sends packets, a FIFO of the tokens under way and a unit that
 receives them. The FIFO itself stays with its consumer, with its name, its number and its depth.
+FIFOs that carry the same tokens may begin with one tree: a unit that sends to all of them.
 """
 
 from __future__ import annotations
@@ -12,76 +13,194 @@ from dataclasses import replace
 from typing import Final
 
 from stepsim.errors import LoweringError
+from stepsim.frozen import frozen
 from stepsim.kernels import MOST_PACKETS, MOST_PORTS
-from stepsim.lowering.network import Carriage, ChannelSpec, Network, UnitSpec
+from stepsim.lowering.network import Carriage, ChannelSpec, Network, UnitOrigin, UnitSpec
 
 Path = tuple[int, ...]
 """Ports of a route: injection, links, ejection."""
 
 SEND: Final = "SendPacket"
 RECEIVE: Final = "ReceivePacket"
-"""Units at both ends of a route."""
+MULTICAST: Final = "MulticastPacket"
+"""Units at the ends of routes."""
 
 INTERFACE_DEPTH: Final = 2
 """Tokens that wait for the network with their producer: as few as do not slow it down."""
 
 
-def with_carriers(network: Network, carriage: Carriage, ways: Sequence[Sequence[Path]]) -> Network:
+@frozen
+class Tree:
+    """The route of a stream to several readers.
+
+    Attributes
+    ----------
+    fifos : the FIFO of every reader; those of readers at one place are next to each other.
+    path : ports: injection, then the outputs that packets take, those of one router next to each
+        other and behind those that lead to it.
+    before : place in ``path`` of what leads to the router of each output; -1 for the injection.
+    ends : place in ``path`` of the ejection to every reader.
+    """
+
+    fifos: tuple[int, ...]
+    path: Path
+    before: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def depth(self, reader: int) -> int:
+        """Ports on the way to a reader."""
+        at, count = self.ends[reader], 0
+        while at >= 0:
+            at, count = self.before[at], count + 1
+        return count
+
+
+def with_carriers(
+    network: Network,
+    carriage: Carriage,
+    ways: Sequence[Sequence[Path]],
+    trees: Sequence[Tree] = (),
+) -> Network:
     """The network with carriers on its FIFOs.
 
     Parameters
     ----------
     ways : of every FIFO, the routes that its tokens take one after the other; none where producer
-        and consumer are at one place.
+        and consumer are at one place. Those of a tree take it before.
+    trees : of FIFOs with the same producer, which sends the same tokens to all of them.
 
     Raises
     ------
     LoweringError
         A route has too many ports, or too many tokens may be under way.
     """
-    units, channels = list(network.units), list(network.channels)
-    producer = {c: u for u, unit in enumerate(units) for c in unit.outputs}
-    carriers: list[UnitSpec] = []
-    under_way = 0
+    made = _Carriers(network, carriage)
+    of_tree = {c for tree in trees for c in tree.fifos}
     for c, way in enumerate(ways):
-        name, source, origin = channels[c].name, producer[c], units[producer[c]].origin
+        if c not in of_tree and way:
+            made.leave(made.producer[c], {c}, made.along(c, way))
+    for tree in trees:
+        made.spread(tree, [made.along(c, ways[c]) for c in tree.fifos])
+    return made.network()
+
+
+class _Carriers:
+    """Collects the units and FIFOs of carriers."""
+
+    def __init__(self, network: Network, carriage: Carriage) -> None:
+        self._network, self._carriage = network, carriage
+        self._units, self._channels = list(network.units), list(network.channels)
+        self._carriers: list[UnitSpec] = []
+        self._routes = self._under_way = 0
+        self.producer = {c: u for u, unit in enumerate(network.units) for c in unit.outputs}
+
+    def network(self) -> Network:
+        """The network with what was collected."""
+        if not self._carriers:
+            return self._network
+        if self._under_way > MOST_PACKETS:
+            raise LoweringError(
+                f"{self._under_way:,} tokens may be under way on the network at once; at most "
+                f"{MOST_PACKETS:,} are supported. State flits.window of the network, or place "
+                "operators nearer to each other"
+            )
+        return replace(
+            self._network, units=(*self._units, *self._carriers), channels=tuple(self._channels),
+            carriage=self._carriage,
+        )  # fmt: skip
+
+    def leave(self, unit: int, fifos: set[int], first: int) -> None:
+        """Have a unit send to the FIFO ``first`` what it sends to ``fifos``."""
+        kept = [c for c in self._units[unit].outputs if c not in fifos]
+        at = next(i for i, c in enumerate(self._units[unit].outputs) if c in fifos)
+        kept.insert(at, first)
+        self._units[unit] = replace(self._units[unit], outputs=tuple(kept))
+
+    def along(self, c: int, way: Sequence[Path]) -> int:
+        """Carriers on the routes of a FIFO; the number of the FIFO that tokens enter first."""
+        name, origin = self._channels[c].name, self._network.units[self.producer[c]].origin
+        first = c
+        # From the consumer back, so that every carrier knows what it sends to.
+        numbers = range(len(self._channels), len(self._channels) + 2 * len(way), 2)
         for leg, path in enumerate(way):
-            if len(path) > MOST_PORTS:
-                raise LoweringError(
-                    f"FIFO '{name}': its route over the network has {len(path)} ports; at most "
-                    f"{MOST_PORTS} are supported. Place its ends nearer to each other"
-                )
             suffix = "" if len(way) == 1 else f" {leg + 1}"
-            first = len(channels)
-            window = carriage.crossing(path) + INTERFACE_DEPTH
-            under_way += window
-            channels.append(ChannelSpec(f"{name}: to network{suffix}", INTERFACE_DEPTH))
-            channels.append(ChannelSpec(f"{name}: under way{suffix}", window))
-            last = leg == len(way) - 1
-            to = c if last else first + 2
-            if leg == 0:
-                unit = units[source]
-                outputs = tuple(first if out == c else out for out in unit.outputs)
-                units[source] = replace(unit, outputs=outputs)
-            number = len(units) + len(carriers)
-            route = len(carriers) // 2
-            carriers.append(
+            self._check_ports(name, len(path))
+            window = self._window(self._carriage.crossing(path))
+            self._channels.append(ChannelSpec(f"{name}: to network{suffix}", INTERFACE_DEPTH))
+            self._channels.append(ChannelSpec(f"{name}: under way{suffix}", window))
+            to = c if leg == len(way) - 1 else numbers[leg + 1]
+            here = numbers[leg]
+            first = here if leg == 0 else first
+            self._carriers.append(
                 UnitSpec(
-                    f"{name}: send{suffix}", SEND, (first,), (first + 1,),
-                    {"route": route, "receiver": number + 1, "path": path, "fifo": name}, origin,
+                    f"{name}: send{suffix}", SEND, (here,), (here + 1,),
+                    {
+                        "route": self._routes, "receiver": self._next_number + 1, "path": path,
+                        "fifo": name,
+                    },
+                    origin,
                 )
             )  # fmt: skip
-            carriers.append(
-                UnitSpec(
-                    f"{name}: receive{suffix}", RECEIVE, (first + 1,), (to,),
-                    {"route": route}, origin,
-                )
-            )  # fmt: skip
-    if not carriers:
-        return network
-    if under_way > MOST_PACKETS:
-        raise LoweringError(
-            f"{under_way:,} tokens may be under way on the network at once; at most "
-            f"{MOST_PACKETS:,} are supported. Place operators nearer to each other"
+            self._receive(f"{name}: receive{suffix}", here + 1, to, self._routes, origin)
+            self._routes += 1
+        return first
+
+    def spread(self, tree: Tree, entries: Sequence[int]) -> None:
+        """Carriers of a tree, whose readers go on from the FIFOs ``entries``."""
+        producer = self._network.units[self.producer[tree.fifos[0]]]
+        names = [self._channels[c].name for c in tree.fifos]
+        self._check_ports(names[0], len(tree.path) + len(tree.fifos))
+        first = len(self._channels)
+        self._channels.append(ChannelSpec(f"{names[0]}: to network", INTERFACE_DEPTH))
+        widest = 0
+        for reader, name in enumerate(names):
+            crossing = self._carriage.crossing(range(tree.depth(reader)))
+            window = self._window(crossing)
+            widest = max(widest, window)
+            self._channels.append(ChannelSpec(f"{name}: under way", window))
+        self._under_way += widest  # packets on the tree, apart from those that readers wait for
+        sender = self._next_number
+        under_way = tuple(range(first + 1, first + 1 + len(names)))
+        self._carriers.append(
+            UnitSpec(
+                f"{names[0]}: send", MULTICAST, (first,), under_way,
+                {
+                    "route": self._routes, "path": tree.path, "before": tree.before,
+                    "ends": tree.ends, "fifo": names[0], "packets": widest,
+                    "receivers": tuple(range(sender + 1, sender + 1 + len(names))),
+                },
+                producer.origin,
+            )
+        )  # fmt: skip
+        for reader, name in enumerate(names):
+            route = self._routes + 1 + reader
+            self._receive(
+                f"{name}: receive", under_way[reader], entries[reader], route, producer.origin
+            )
+        self._routes += 1 + len(names)
+        self.leave(self.producer[tree.fifos[0]], set(tree.fifos), first)
+
+    @property
+    def _next_number(self) -> int:
+        return len(self._units) + len(self._carriers)
+
+    def _receive(self, name: str, under_way: int, to: int, route: int, origin: UnitOrigin) -> None:
+        self._carriers.append(
+            UnitSpec(name, RECEIVE, (under_way,), (to,), {"route": route}, origin)
         )
-    return replace(network, units=(*units, *carriers), channels=tuple(channels), carriage=carriage)
+
+    def _window(self, crossing: int) -> int:
+        """Tokens of a stream that may be under way on a route."""
+        window = crossing + INTERFACE_DEPTH
+        if self._carriage.window is not None:
+            window = min(window, self._carriage.window)
+        self._under_way += window
+        return window
+
+    @staticmethod
+    def _check_ports(name: str, ports: int) -> None:
+        if ports > MOST_PORTS:
+            raise LoweringError(
+                f"FIFO '{name}': its route over the network has {ports} ports; at most "
+                f"{MOST_PORTS} are supported. Place its ends nearer to each other"
+            )

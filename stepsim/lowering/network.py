@@ -115,7 +115,7 @@ class Carriage:
     ----------
     ports : number of ports, by which the routes of the units ``SendPacket`` are given.
     flit_bytes : bytes of a flit.
-    router, wire, inject, quantum : as the section ``flits`` of a network states them.
+    router, wire, inject, quantum, window : as the section ``flits`` of a network states them.
     """
 
     ports: int
@@ -124,6 +124,7 @@ class Carriage:
     wire: int = 1
     inject: int = 2
     quantum: int = 4
+    window: int | None = None
 
     def crossing(self, path: Sequence[int]) -> int:
         """Cycles from the creation of a packet of one flit to its arrival, without others."""

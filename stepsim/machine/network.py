@@ -26,6 +26,9 @@ MOST_PLACES: Final = 1 << 16
 MOST_LISTED: Final = 1 << 10
 """Places of a network whose links are listed."""
 
+STREAMS: Final = ("by-access", "shorter", "first", "second")
+"""Choices between two networks for the tokens of placed programs."""
+
 CORES: Final = {"W": "worker", "D": "dram", "E": "ethernet", "U": "unused"}
 """Kinds of cores by the letter that stands for them in a map."""
 
@@ -49,6 +52,11 @@ class Flits(Section):
     )
     flit_bytes: int | None = optional(
         integer(1, 1 << 16), "bytes of a flit, which packets given in bytes need"
+    )
+    window: int | None = optional(
+        integer(1, 1 << 20),
+        "tokens of a stream of a placed program that may be under way at once; as many as a stream "
+        "that never waits has, if absent",
     )
 
 
@@ -139,6 +147,19 @@ class Network(Section):
         "then west",
         default="shortest",
     )
+    streams: str = setting(
+        choice(*STREAMS),
+        "which of two networks the tokens of a placed program take: 'by-access' 0 for what loads "
+        "ask for and get, 1 for the rest; 'shorter' that with the shorter route, 0 if they are "
+        "equal, and 1 for trees; 'first' always 0, 'second' always 1",
+        default=STREAMS[0],
+    )
+    broadcast: str = setting(
+        choice("routes", "tree"),
+        "how a stream goes to several readers: 'routes', one to each of them; 'tree', one over "
+        "links that they share until their routes part",
+        default="routes",
+    )
     links: str | None = optional(
         text(),
         "links of the topology 'links': '0-1' both ways, '0>1' one way, separated by spaces; a "
@@ -173,6 +194,14 @@ class Network(Section):
                 "routing",
                 f"'one-way' does not connect the places of a {topology}, whose ends do not meet; "
                 "use the topology 'torus', or routing 'shortest'",
+            )
+        if get("streams") != STREAMS[0] and get("routing") != "one-way":
+            yield "streams", "has an effect only with the two networks of the routing 'one-way'"
+        if get("broadcast") == "tree" and topology == "links":
+            yield (
+                "broadcast",
+                "routes over listed links need not form a tree; leave it out, or use another "
+                "topology",
             )
         if get("flits") is None and get("rates") is None:
             yield "flits", "a network states flits, rates, or both; found neither"

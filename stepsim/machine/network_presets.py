@@ -57,9 +57,30 @@ _BLACKHOLE: Final = {
 _FLITS: Final = {"router": 4, "wire": 1, "inject": 2, "quantum": 4, "flit_bytes": 32}
 _RATES: Final = {"link": 32.0, "source": {"worker": 32.0}, "sink": {"worker": 32.0}}
 
+# The same grids for placed programs. Flits, and cycles of a hop: Tenstorrent, tt-isa-documentation
+# (commits 1354713 and 585749d, NoC): 9 cycles from router to router, about 5 from and to a core, so
+# that a flit takes 10 + 9 hops, and packets of up to 256 flits of data, which are segments here.
+# The header of a packet is not counted. Loads read over network 0, all else is written over
+# network 1, as tt-metal has its readers and writers of DRAM by default (kernel_types.hpp).
+_PACKETS: Final = {"router": 8, "wire": 1, "inject": 1, "quantum": 256}
+_WORMHOLE_FLITS: Final = {
+    **_WORMHOLE,
+    "name": "wormhole-flits",
+    "description": "Wormhole B0 for placed programs: packets of up to 256 flits of 32 bytes.",
+    "flits": {**_PACKETS, "flit_bytes": 32},
+}
+_BLACKHOLE_FLITS: Final = {
+    **_BLACKHOLE,
+    "name": "blackhole-flits",
+    "description": "Blackhole for placed programs: packets of up to 256 flits of 64 bytes.",
+    "flits": {**_PACKETS, "flit_bytes": 64},
+}
+
 NETWORK_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "wormhole": _WORMHOLE,
     "blackhole": _BLACKHOLE,
+    "wormhole-flits": _WORMHOLE_FLITS,
+    "blackhole-flits": _BLACKHOLE_FLITS,
     "mesh": {
         "name": "mesh", "description": "A mesh of 8 x 8 places with the router of BookSim2.",
         "topology": "mesh", "rows": 8, "cols": 8, "flits": _FLITS, "rates": _RATES,

@@ -9,6 +9,14 @@ from stepsim.noc.traces import NocTrace as NocTrace, read_traces as read_traces
 
 # isort: split
 # for other rooms
+from stepsim.noc.legs import (
+    SHORTER as SHORTER,
+    Leg as Leg,
+    legs_of as legs_of,
+    network_of_leg as network_of_leg,
+    networks_taken as networks_taken,
+    tree_of as tree_of,
+)
 from stepsim.noc.placement import PER_TILE as PER_TILE, PlacementFile as PlacementFile
 from stepsim.noc.places import (
     memory_places as memory_places,

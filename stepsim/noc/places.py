@@ -27,10 +27,11 @@ def placed_operators(program: Program) -> dict[str, bool]:
     check_program("placement", program)
     check_one_chip(program, f"placement: program '{program.name}'", ArgError)
     order = [one for one in construction_order(program) if one.loops_back() is None]
-    return {one.title(): _has_port(one) for one in order}
+    return {one.title(): has_port(one) for one in order}
 
 
-def _has_port(operator: Operator) -> bool:
+def has_port(operator: Operator) -> bool:
+    """Whether an operator accesses off-chip memory."""
     # A load that bypasses the memory makes no requests.
     return isinstance(operator, OffChipOperator) and not getattr(operator, "bypass", False)
 

@@ -9,7 +9,15 @@ import numpy as np
 
 from stepsim.errors import ArgError
 from stepsim.frozen import frozen
-from stepsim.noc import Topology, Whole, placed_operators
+from stepsim.machine import Network
+from stepsim.noc import (
+    Topology,
+    Whole,
+    legs_of,
+    network_of_leg,
+    networks_taken,
+    placed_operators,
+)
 from stepsim.results import flow_of
 from stepsim.simulation import Prepared
 
@@ -25,6 +33,9 @@ class Flows:
     names : of the streams, in words.
     source, target : items that a stream joins. [streams]
     nbytes : of a stream in the run. [streams]
+    network : that a stream takes, or ``SHORTER``. [streams]
+    tree : number of the tree that a stream is a branch of, or -1. Its bytes pass a link once.
+        [streams]
     """
 
     operators: tuple[str, ...]
@@ -33,19 +44,36 @@ class Flows:
     source: Whole
     target: Whole
     nbytes: Whole
+    network: Whole
+    tree: Whole
 
     @property
     def items(self) -> int:
         """Number of operators and memory ports."""
         return len(self.operators) + len(self.ports)
 
+    @property
+    def trees(self) -> int:
+        """Number of trees."""
+        return int(self.tree.max(initial=-1)) + 1
+
     def routes(self, topology: Topology, places: Whole) -> tuple[Whole, Whole]:
-        """Links of all streams one after the other, and the stream of each, by places of items."""
-        nothing = np.zeros(len(self.names), np.int64)
-        routes = topology.routes(places[self.source], places[self.target], nothing)
+        """Links of all streams one after the other, and the stream of each, by places of items.
+
+        A link of a tree is that of the first stream that takes it.
+        """
+        source, target = places[self.source], places[self.target]
+        taken = networks_taken(topology, self.network, source, target)
+        routes = topology.routes(source, target, taken)
         owner = np.repeat(np.arange(len(self.names)), np.diff(routes.begin))
         inner = routes.path < topology.link_count
-        return routes.path[inner], owner[inner]
+        links, owner = routes.path[inner], owner[inner]
+        alone = np.flatnonzero(self.tree[owner] < 0)
+        shared = np.flatnonzero(self.tree[owner] >= 0)
+        of_tree = self.tree[owner[shared]] * topology.link_count + links[shared]
+        first = shared[np.unique(of_tree, return_index=True)[1]]
+        kept = np.sort(np.concatenate([alone, first]))
+        return links[kept], owner[kept]
 
     def loads(self, topology: Topology, places: Whole) -> Whole:
         """Bytes over every link. [links]"""
@@ -58,14 +86,15 @@ class Flows:
 def flows_of(prepared: Prepared, bindings: Mapping[Any, Any] | None = None) -> Flows:
     """The bytes of a run without a placement, which are those of every placement.
 
-    A stream with several readers goes to each of them. Bytes of memory ports are those of its
-    requests' data: loads come from the port, stores go to it.
+    What a load sends comes from its memory port, what a store or an address takes goes on to that
+    of the operator. A stream with several readers goes to each of them.
 
     Raises
     ------
     ArgError : the run does not end.
     """
-    wiring = prepared.wiring
+    wiring, network = prepared.wiring, prepared.machine.noc
+    assert network is not None
     result = prepared.result(bindings, record=True)
     if result.status != "ok":
         raise ArgError(
@@ -78,29 +107,41 @@ def flows_of(prepared: Prepared, bindings: Mapping[Any, Any] | None = None) -> F
     operators = tuple(known)
     number = {name: i for i, name in enumerate(operators)}
     ports = tuple(name for name, offchip in known.items() if offchip)
-    producers = [fifo.stream.producer.title() for fifo in wiring.fifos]
+    port = {name: len(operators) + i for i, name in enumerate(ports)}
     total = np.concatenate(([0], np.cumsum(events.nbytes)))
     carried = total[events.first[1:]] - total[events.first[:-1]]
-    rows: list[tuple[str, int, int, int]] = []
-    for fifo, nbytes in enumerate(carried):
-        unit = wiring.units[events.consumers[fifo]]
-        if unit.operator is not None and nbytes:
-            name = flow_of(wiring.fifos[fifo].name, unit.name)
-            rows.append((name, number[producers[fifo]], number[unit.name], int(nbytes)))
-    moved = dict(zip(events.units, result.units["offchip_bytes"].to_pylist(), strict=True))
-    for at, name in enumerate(ports):
-        if moved[name]:
-            own, port = number[name], len(operators) + at
-            stores = not _is_load(wiring, name)
-            ends = (own, port) if stores else (port, own)
-            words = f"{name} -> memory" if stores else f"memory -> {name}"
-            rows.append((words, *ends, int(moved[name])))
-    rows = [row for row in rows if row[1] != row[2]]
-    source, target, amount = (
-        np.array([row[column] for row in rows], np.int64) for column in (1, 2, 3)
-    )
-    return Flows(operators, ports, tuple(row[0] for row in rows), source, target, amount)
+    # A broadcast is where the operator is whose stream it copies.
+    names = [
+        unit.name if unit.operator is not None
+        else wiring.fifos[unit.inputs[0]].stream.producer.title()
+        for unit in wiring.units
+    ]  # fmt: skip
+    count = len(names)
+    tree_of = _trees(network, wiring)
+    rows: list[tuple[str, int, int, int, int, int]] = []
+    for fifo, way in enumerate(legs_of(wiring)):
+        reader = names[events.consumers[fifo]]
+        for i, leg in enumerate(way):
+            one, other = names[leg.source % count], names[leg.target % count]
+            source = port[one] if leg.source >= count else number[one]
+            target = port[other] if leg.target >= count else number[other]
+            if source == target or not carried[fifo]:
+                continue
+            words = flow_of(wiring.fifos[fifo].name, reader)
+            if leg.source >= count:
+                words = f"memory -> {other}"
+            elif leg.target >= count:
+                words = f"{one} -> memory"
+            tree = tree_of.get(fifo, -1) if i == 0 else -1
+            wanted = network_of_leg(network, reads=leg.reads, shared=tree >= 0)
+            rows.append((words, source, target, int(carried[fifo]), wanted, tree))
+    columns = (np.array([row[at] for row in rows], np.int64) for at in range(1, 6))
+    return Flows(operators, ports, tuple(row[0] for row in rows), *columns)
 
 
-def _is_load(wiring: Any, name: str) -> bool:
-    return next("Load" in unit.kind for unit in wiring.units if unit.name == name)
+def _trees(network: Network, wiring: Any) -> dict[int, int]:
+    """The number of the tree of every FIFO that is a branch of one."""
+    if network.broadcast != "tree":
+        return {}
+    spread = [unit for unit in wiring.units if unit.operator is None and len(unit.outputs) > 1]
+    return {fifo: tree for tree, unit in enumerate(spread) for fifo in unit.outputs}

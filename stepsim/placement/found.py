@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from stepsim.arguments import counted
 from stepsim.noc import Placement, Topology, Whole
 from stepsim.placement.flows import Flows
 
@@ -56,8 +57,15 @@ class FoundPlacement:
             return []
         links, owner = self.flows.routes(self.topology, places_of(self.placement, self.flows))
         own = owner[links == self.link_bytes.argmax()]
-        rows = [(self.flows.names[stream], int(self.flows.nbytes[stream])) for stream in own]
+        rows = [(self._words(stream), int(self.flows.nbytes[stream])) for stream in own.tolist()]
         return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+    def _words(self, stream: int) -> str:
+        """A stream in words, that of a tree with the number of its readers."""
+        tree, name = self.flows.tree[stream], self.flows.names[stream]
+        readers = int((self.flows.tree == tree).sum())
+        alone = tree < 0 or readers == 1
+        return name if alone else f"{name} and {counted(readers - 1, 'more reader')}"
 
     def metrics(self) -> dict[str, Any]:
         """Busiest link in bytes and bytes times hops, of this placement and the row-major one."""

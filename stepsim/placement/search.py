@@ -8,7 +8,7 @@ import numpy as np
 
 from stepsim.errors import ArgError
 from stepsim.kernels import Annealing, anneal
-from stepsim.noc import Topology, Whole
+from stepsim.noc import Topology, Whole, networks_taken
 from stepsim.placement.flows import Flows
 
 MOST_PLACES: Final = 576
@@ -53,10 +53,20 @@ def searched(
     ports = np.searchsorted(used, memory)
     pairs = np.arange(len(used))
     source, target = np.repeat(used, len(used)), np.tile(used, len(used))
-    routes = topology.routes(source, target, np.zeros(len(source), np.int64))
-    inner = routes.path < topology.link_count
-    begin = np.concatenate([[0], np.cumsum(routes.links)])
-    hops = routes.links.reshape(len(pairs), len(pairs))
+    wanted, table = np.unique(flows.network, return_inverse=True)
+    wanted = wanted if len(wanted) else np.zeros(1, np.int64)
+    every = [
+        topology.routes(
+            source, target,
+            networks_taken(topology, np.full(len(source), one, np.int64), source, target),
+        )
+        for one in wanted
+    ]  # fmt: skip
+    links = np.concatenate([one.links for one in every])
+    begin = np.concatenate([[0], np.cumsum(links)])
+    route = np.concatenate([one.path[one.path < topology.link_count] for one in every])
+    tables = (len(source) * table.reshape(-1)).astype(np.int64)
+    hops = every[-1].links.reshape(len(pairs), len(pairs))
     random = np.random.Generator(np.random.PCG64(seed))
     least, each, most = _MOVES
     moves = max(1, int(effort * min(max(each * flows.items, least), most)))
@@ -69,7 +79,7 @@ def searched(
         else:
             slot = random.permutation(len(slots))[:count].astype(np.int64)
             port = ports[random.integers(len(ports), size=len(flows.ports))]
-        state = _state(flows, slots, ports, slot, port, begin, routes.path[inner], topology)
+        state = _state(flows, slots, ports, slot, port, begin, route, tables, len(used), topology)
         anneal(state)
         score = max(int(state.words[4]) * int(state.score[0]) + int(state.score[1]), 1)
         state = _with_moves(state, flows.items, moves, score, random)
@@ -121,9 +131,9 @@ def _constructed(flows: Flows, slots: Whole, ports: Whole, hops: Whole) -> tuple
 
 def _state(
     flows: Flows, slots: Whole, ports: Whole, slot: Whole, port: Whole, begin: Whole,
-    route: Whole, topology: Topology,
+    route: Whole, table: Whole, places: int, topology: Topology,
 ) -> Annealing:  # fmt: skip
-    count, places = len(flows.operators), round(len(begin) ** 0.5)
+    count = len(flows.operators)
     ends = np.concatenate([flows.source, flows.target])
     order = np.argsort(ends, kind="stable")
     streams = np.tile(np.arange(len(flows.nbytes)), 2)[order]
@@ -136,13 +146,14 @@ def _state(
         np.array(
             [
                 count, len(slots), len(ports), places, _WEIGHT * max(links, 1),
-                topology.link_count, len(flows.names), flows.items, 0,
+                topology.link_count, len(flows.names), flows.items, flows.trees, 0,
             ],
             np.int64,
         ),
         begin.astype(np.int64), route.astype(np.int64), slots.astype(np.int64),
         ports.astype(np.int64), np.concatenate([slots[slot], port]).astype(np.int64),
-        slot.astype(np.int64), occupant, flows.source, flows.target, flows.nbytes,
+        slot.astype(np.int64), occupant, flows.source, flows.target, flows.nbytes, table,
+        flows.tree, np.zeros(flows.trees * topology.link_count, np.int64),
         of_item_begin.astype(np.int64), streams.astype(np.int64),
         np.zeros(topology.link_count, np.int64), np.array([0, 0, -1, -1], np.int64),
         np.zeros(flows.items, np.int64), nothing, nothing, np.zeros(0),

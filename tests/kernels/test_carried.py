@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from stepsim.errors import LoweringError
+from stepsim.kernels import driver
 from stepsim.lowering import Network, TimingParams, build_image, builder
 from tests.engine_backend import run_engine
 from tests.oracle.build import NetBuilder
@@ -87,6 +88,7 @@ def test_a_run_with_too_little_room_for_events_begins_again(
     )
     whole = run_engine(network)
     monkeypatch.setattr(builder, "_FIRST_EVENTS", 3)
+    monkeypatch.setattr(builder, "_EVENTS_OF_ROUTE", 0)
     assert_same(whole, run_engine(network), accounts=True)
 
 
@@ -103,6 +105,52 @@ def test_a_slow_consumer_holds_up_its_producer() -> None:
     last = engine.tokens["a: to network"][-1][0]
     taken = engine.taken["a"]
     assert taken[-(2 + window + 4) - 2] <= last <= taken[-(2 + window + 4) + 2]
+
+
+def _spread(tokens: int, places: list[int], **more: int) -> Network:
+    """A stream to three readers."""
+    b = NetBuilder(TimingParams(), 4)
+    tile = [{"tile": [4, 16, 2, 0, 4], "level": 0}] * tokens
+    b.unit("source", "Src", [], ["x"], tokens=tile, n=1)
+    b.unit("broadcast", "Broadcast", ["x"], ["a", "b", "c"])
+    for name in "abc":
+        b.unit(f"sink {name}", "Consumer", [name], [])
+    return placed(b.network(), [0, 0, *places], rows=3, cols=3, spread=True, **more)
+
+
+def test_every_reader_of_a_tree_receives_after_its_own_hops() -> None:
+    engine = run_engine(_spread(1, [2, 8, 3]))
+    created = engine.tokens["a: to network"][0][0]
+    for name, hops in (("a", 2), ("b", 4), ("c", 1)):
+        assert engine.tokens[name][0][0] - created == 2 + 5 * (hops + 1) + 4 * 16 * 2 // 16 - 1
+
+
+def test_readers_at_one_place_share_a_branch() -> None:
+    network = _spread(20, [8, 8, 1])
+    (tree,) = [unit for unit in network.units if unit.op == "MulticastPacket"]
+    # Injection; east; ejection and east; then south twice and ejection.
+    assert len(tree.params["path"]) == 7
+    engine = run_engine(network)
+    assert engine.tokens["a"] == engine.tokens["b"]
+
+
+def test_a_tree_carries_the_bandwidth_of_a_link_to_every_reader() -> None:
+    engine = run_engine(_spread(200, [2, 8, 3]))
+    flits = 200 * 4 * 16 * 2 // 16
+    for name in "abc":
+        assert flits <= engine.tokens[name][-1][0] <= 1.001 * flits + 2 + 5 * 5 + 8
+
+
+def test_a_tree_with_too_little_room_for_events_begins_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = _spread(30, [2, 8, 3], flit_bytes=1, quantum=1)
+    whole = run_engine(network)
+    monkeypatch.setattr(builder, "_FIRST_EVENTS", 3)
+    monkeypatch.setattr(builder, "_EVENTS_OF_ROUTE", 0)
+    # What a network lacks has nothing to do with changes of pace, of which more are kept in vain.
+    monkeypatch.setattr(driver, "keep_more_paces", None)
+    assert_same(whole, run_engine(network), accounts=True)
 
 
 def test_carriers_need_a_network() -> None:

@@ -177,7 +177,7 @@ def test_the_parameters_above_are_accepted() -> None:
     free |= {"FlatmapCounter"}
     free |= {"PromoteOuter", "TakeLast", "ContextDeinterleave", "ContextInterleave"}
     free |= {"FlatmapFilterRowStreamify"}
-    free |= {"SendPacket", "ReceivePacket"}  # of networks with a carriage
+    free |= {"SendPacket", "MulticastPacket", "ReceivePacket"}  # of networks with a carriage
     assert set(REGISTRY) == set(PARAMS) | free
 
 

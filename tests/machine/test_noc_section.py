@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import stepsim as st
+from stepsim.errors import MachineError
 from stepsim.machine import load_machine, load_network
 
 
@@ -71,3 +72,23 @@ def test_a_network_does_not_change_the_cycles_of_a_program() -> None:
 def test_a_wrong_network_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(st.errors.MachineError, match=message.replace("?", r"\?")):
         load_machine("sda-1024", changes)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"noc": "mesh", "noc.streams": "second"}, "streams: has an effect only with the two"),
+        ({"noc": "mesh", "noc.streams": "third"}, "'by-access', 'shorter', 'first' or 'second'"),
+        ({"noc": "mesh", "noc.flits.window": 0}, "window"),
+        ({"noc": "mesh", "noc.broadcast": "trees"}, "expected 'routes' or 'tree'"),
+    ],
+)
+def test_choices_for_placed_programs_are_checked(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(MachineError, match=message):
+        st.load_machine("sda-1024", values)
+
+
+def test_listed_links_have_no_trees() -> None:
+    listed = {"topology": "links", "cols": 3, "links": "0-1 1-2", "broadcast": "tree"}
+    with pytest.raises(MachineError, match="need not form a tree"):
+        st.load_machine("sda-1024", {"noc": {"name": "three", **listed, "flits": {}}})

@@ -34,6 +34,7 @@ class Mesh:
         self.free: dict[int, int] = defaultdict(int)
         self.packets: dict[int, list[_Number]] = defaultdict(list)
         self.arrival: dict[_Number, int] = {}
+        self.trees: dict[_Number, tuple[Sequence[int], Sequence[int]]] = {}
 
     @property
     def next_time(self) -> int | None:
@@ -46,6 +47,17 @@ class Mesh:
         self.paths[number] = path
         self.flits[number] = max(1, -(-size // self.its.flit_bytes))
         heapq.heappush(self.events, (now, number, -1, 0))
+
+    def create_for_all(
+        self, route: int, path: Sequence[int], before: Sequence[int], ends: Sequence[int],
+        now: int, size: int,
+    ) -> None:  # fmt: skip
+        """A packet for the readers at the ``ends`` of a tree, whose routes follow its own."""
+        self.create(route, path, now, size)
+        number = self.packets[route][-1]
+        self.trees[number] = before, ends
+        for reader in range(len(ends)):
+            self.packets[route + 1 + reader].append((now, route + 1 + reader, number[2]))
 
     def arrived(self, route: int, count: int) -> int | None:
         """When a packet of a route arrived, counted from 0; None when that is not known yet."""
@@ -68,6 +80,9 @@ class Mesh:
                 heapq.heappush(self.events, (start, number, s, 1))
             return
         n = min(its.quantum, flits - segment * its.quantum)
+        if number in self.trees:
+            self.branch(time, number, segment, hop, n)
+            return
         inside, outside = self.taken["in", path[hop - 1]], self.taken["out", path[hop]]
         c = max(time, self.booked[number, hop])
         while any(cycle in inside or cycle in outside for cycle in range(c, c + n)):
@@ -80,11 +95,47 @@ class Mesh:
         elif (segment + 1) * its.quantum >= flits:
             self.arrival[number] = c + its.wire + n - 1
 
+    def branch(self, time: int, number: _Number, segment: int, hop: int, n: int) -> None:
+        """A segment leaves the router behind the port ``hop`` - 1 by all of its outputs there."""
+        its, path, (before, ends) = self.its, self.paths[number], self.trees[number]
+        feeding = hop - 1
+        outputs = [k for k, at in enumerate(before) if at == feeding]
+        taken = [self.taken["in", path[feeding]], *(self.taken["out", path[k]] for k in outputs)]
+        c = max(time, self.booked[number, hop])
+        while any(cycle in one for one in taken for cycle in range(c, c + n)):
+            c += 1
+        for one in taken:
+            one.update(range(c, c + n))
+        self.booked[number, hop] = c + n
+        _, route, count = number
+        for k in outputs:
+            if k in before:
+                later = c + its.wire + its.router
+                heapq.heappush(self.events, (later, number, segment, k + 1))
+            elif (segment + 1) * its.quantum >= self.flits[number]:
+                for reader, end in enumerate(ends):
+                    if end == k:
+                        own = self.packets[route + 1 + reader][count]
+                        self.arrival[own] = c + its.wire + n - 1
+
 
 def send_packet(u: Unit) -> Steps:
     while isinstance(token := (yield from u.head(u.ins[0])), Token):
         yield from u.emit(u.outs[0], token.payload, token.level)
         u.carries.create(u.p["route"], u.p["path"], u.clk, nbytes(token.payload))
+        yield from u.take(u.ins[0])
+
+
+def multicast_packet(u: Unit) -> Steps:
+    while isinstance(token := (yield from u.head(u.ins[0])), Token):
+        for out in u.outs:
+            yield from u.reserve(out)
+        now = u.clk
+        u.carries.create_for_all(
+            u.p["route"], u.p["path"], u.p["before"], u.p["ends"], now, nbytes(token.payload)
+        )
+        for out in u.outs:
+            yield from u.emit(out, token.payload, token.level, t=now)
         yield from u.take(u.ins[0])
 
 
@@ -99,4 +150,8 @@ def receive_packet(u: Unit) -> Steps:
         count += 1
 
 
-CARRIERS = {"SendPacket": send_packet, "ReceivePacket": receive_packet}
+CARRIERS = {
+    "SendPacket": send_packet,
+    "MulticastPacket": multicast_packet,
+    "ReceivePacket": receive_packet,
+}

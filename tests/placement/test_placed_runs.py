@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,25 @@ import stepsim as st
 from stepsim.machine import Machine
 
 
-def machine() -> Machine:
-    return st.load_machine("sda-1024", {"noc": "mesh", "noc.rows": 3, "noc.cols": 5})
+def machine(network: str = "mesh", **values: Any) -> Machine:
+    size = {} if values.pop("whole", False) else {"noc.rows": 3, "noc.cols": 5}
+    own = {f"noc.{key}": value for key, value in values.items()}
+    return st.load_machine("sda-1024", {"noc": network} | size | own)
+
+
+ONE_WAY = {"topology": "torus", "routing": "one-way"}
+NETWORKS: dict[str, dict[str, Any]] = {
+    "mesh": {},
+    "tree": {"broadcast": "tree"},
+    "by access": ONE_WAY,
+    "shorter": ONE_WAY | {"streams": "shorter"},
+    "second network": ONE_WAY | {"streams": "second"},
+    "trees by access": ONE_WAY | {"broadcast": "tree"},
+    "shorter trees": ONE_WAY | {"broadcast": "tree", "streams": "shorter"},
+    "torus of trees": {"topology": "torus", "broadcast": "tree"},
+    "wormhole": {"network": "wormhole-flits", "whole": True, "broadcast": "tree"},
+    "blackhole": {"network": "blackhole-flits", "whole": True},
+}
 
 
 def gated() -> st.Program:
@@ -35,6 +53,67 @@ def multiplied() -> st.Program:
         x = st.linear_load(st.spec(16, 64), tile=(16, 64)).flatten(0, 1)
         st.linear_store(st.nn.linear(x, st.spec(64, 64)), "out")
     return program
+
+
+def gathered() -> st.Program:
+    """Random loads and stores, whose addresses cross the network too."""
+    with st.Program("gathered", compute_bw=64) as program:
+        rows = st.random_load(st.metadata([5, 0, 2, 7, 7]), st.spec(32, 64), (1, 64))
+        gate, up, down = rows.map(st.fn.silu), rows.map(st.fn.gelu), rows.map(st.fn.exp)
+        both = st.zip(gate, up).map(st.fn.mul)
+        st.linear_store(st.zip(both, down).map(st.fn.add), "out")
+    return program
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("make", [gated, gathered], ids=lambda make: make.__name__)
+def test_all_networks_carry_what_was_counted(make: Callable[[], st.Program], network: str) -> None:
+    program, target = make(), machine(**NETWORKS[network])
+    found = st.place(program, target, effort=0.02)
+    for placement in (found.placement, found.row_major):
+        placed = st.simulate(program, target, place=placement)
+        assert placed.status == "ok"
+        counted = found.link_bytes if placement is found.placement else found.row_major_link_bytes
+        carried = {link["link"]: link["link_bytes"] for link in placed.links().to_pylist()}
+        assert carried == {link: counted[link] for link in carried}
+        assert sum(carried.values()) == counted.sum() > 0
+    metrics = found.metrics()
+    assert metrics["busiest_link_bytes"] <= metrics["row_major_busiest_link_bytes"]
+    streams = found.busiest_streams
+    assert sum(size for _, size in streams) == metrics["busiest_link_bytes"]
+
+
+def test_a_tree_carries_its_bytes_once() -> None:
+    program = gated()
+    trees, routes = (machine(broadcast=how) for how in ("tree", "routes"))
+    places = {
+        "linear_load#0": 0, "flatten#1": 0, "silu#2": 4, "gelu#3": 14, "zip#4": 4, "mul#5": 4,
+        "linear_store#6": 4,
+    }  # fmt: skip
+    names = list(st.noc.Placement.row_major(program, trees.noc).operators)
+    places = dict(zip(names, places.values(), strict=True))
+    carried = {}
+    for target in (trees, routes):
+        assert target.noc is not None
+        ports = {name: places[name] for name in names if name.startswith("linear")}
+        placement = st.noc.Placement(program, target.noc, places, ports, per_tile=7)
+        placed = st.simulate(program, target, place=placement)
+        carried[target.noc.broadcast] = sum(placed.links()["link_bytes"].to_pylist())
+    size = 64 * 64 * 2
+    # Four links east to (0, 4), then two south to (2, 4), and two north again from there.
+    assert carried == {"tree": (4 + 2 + 2) * size, "routes": (4 + 6 + 2) * size}
+
+
+def test_a_slow_reader_of_a_tree_holds_up_the_others_as_it_does_without_a_network() -> None:
+    with st.Program("uneven", fifo_depth=2, compute_bw=1024) as program:
+        x = st.linear_load(st.spec(512, 16), tile=(16, 16)).flatten(0, 1)
+        x.map(st.fn.silu, compute_bw=1).consume()
+        x.map(st.fn.gelu).consume()
+    runs = {how: machine(broadcast=how) for how in ("tree", "routes")}
+    cycles = {how: st.simulate(program, one, place="row-major") for how, one in runs.items()}
+    assert {run.status for run in cycles.values()} == {"ok"}
+    alone = st.simulate(program, "sda-1024")
+    assert all(alone.cycles <= run.cycles < 1.1 * alone.cycles for run in cycles.values())
 
 
 @pytest.mark.parametrize("make", [gated, buffered, multiplied], ids=lambda make: make.__name__)

@@ -29,7 +29,8 @@ def drawn(operators: int, ports: int, streams: int, seed: int) -> Flows:
     names = tuple(f"operator#{i}" for i in range(operators))
     return Flows(
         names, names[:ports], tuple(f"stream {i}" for i in range(streams)), source, target,
-        random.integers(1, 1000, streams) * 64,
+        random.integers(1, 1000, streams) * 64, np.zeros(streams, np.int64),
+        np.full(streams, -1),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from stepsim.kernels.batch.layout import BATCH, TOTALS, UNIT_TOTALS, Batch
 from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.driver import (
     PAUSE_STEPS,
+    Asked,
     Execution,
     ImageArrays,
     Working,
@@ -112,7 +113,7 @@ def execute_batch(
     control.runs, control.fixed = runs, work.fixed
     control.every, control.wants_units = int(every), int(into.units.size > 0)
     clock = _Clock(into)
-    timed_out, asked = -1, 0
+    timed_out, asked = -1, Asked()
     run = engine_of(image.memory_model, image.growing_words > 0)
     run.make_ready()  # before the clock starts
     while control.run < runs and not cancelled():
@@ -143,9 +144,9 @@ def execute_batch(
                 _next(control)
             else:
                 batch = batch._replace(words=work.words)
-        elif ended is RunState.NO_PACES and image.growing_words:
+        elif ended is RunState.NO_PACES and asked.again(image, work).events > asked.events:
             # As below; what a network on chip lacks room for has a place in front of the slots.
-            asked += 1
+            asked = asked.again(image, work)
             try:
                 work = working(
                     image, max_cycles=max_cycles, max_steps=max_steps, history=history or False,
@@ -164,12 +165,12 @@ def execute_batch(
         elif ended is RunState.NO_PACES:
             # What is asked for was not kept: begin again, and keep it.
             try:
-                paces = keep_more_paces(*_beginning(batch, work), asked + 1)
+                paces = keep_more_paces(*_beginning(batch, work), asked.paces + 1)
             except Exception as error:
                 on_error(at, error)
                 _next(control)
                 continue
-            asked += 1
+            asked = asked._replace(paces=asked.paces + 1)
             work = work._replace(state=work.state._replace(paces=paces))
             control.begun = 0
             clock.begin_again(at)

@@ -25,14 +25,18 @@ class Annealing(NamedTuple):
     Attributes
     ----------
     words : operators, slots, memory places, places, weight of the busiest link against the
-        sum, links, streams, items, moves.
-    route_begin, route : links from each place to each other, by from * places + to.
+        sum, links, streams, items, groups, moves.
+    route_begin, route : links from each place to each other, by from * places + to, of one network
+        after the other.
     slot_place : place of every slot that an operator can have. [slots]
     port_place : places that a memory port can have.
     place : of every item. [items] Written.
     slot : of every operator. [operators] Written.
     occupant : operator in every slot, or -1. [slots] Written.
     source, target, nbytes : of every stream: items that it joins, and its bytes. [streams]
+    table : of every stream: the first of the routes that it may take. [streams]
+    group : of every stream: number of those that share links as one, or -1. [streams]
+    uses : streams of a group on a link. [groups x links] Written.
     of_item_begin, of_item : streams of every item.
     load : bytes of every link. [links] Written.
     score : bytes of the busiest link and bytes times hops, now and of the best. [4] Written.
@@ -52,6 +56,9 @@ class Annealing(NamedTuple):
     source: Any
     target: Any
     nbytes: Any
+    table: Any
+    group: Any
+    uses: Any
     of_item_begin: Any
     of_item: Any
     load: Any
@@ -70,12 +77,28 @@ _WEIGHT: Final = 4
 _LINKS: Final = 5
 _STREAMS: Final = 6
 _ITEMS: Final = 7
-_MOVES: Final = 8
+_GROUPS: Final = 8
+_MOVES: Final = 9
 
 _INT: Final = np.dtype(np.int64)
 _LAYOUT: Final = Annealing(
     *[np.dtype(np.float64) if name == "chance" else _INT for name in Annealing._fields]
 )
+
+
+@inlined
+def _carry_shared(state, group, amount, sign, first, last):
+    # The same for one of the streams that are one on the links they share.
+    hops = 0
+    uses = group * state.words[_LINKS]
+    for k in range(first, last):
+        link = state.route[k]
+        before = state.uses[uses + link]
+        state.uses[uses + link] = before + sign
+        if before == 0 or before + sign == 0:
+            state.load[link] += amount
+            hops += amount
+    return hops
 
 
 @inlined
@@ -85,8 +108,10 @@ def _carry(state, stream, sign):
         state.place[state.source[stream]] * state.words[_PLACES] + state.place[state.target[stream]]
     )
     amount = sign * state.nbytes[stream]
-    first = state.route_begin[pair]
-    last = state.route_begin[pair + 1]
+    first = state.route_begin[state.table[stream] + pair]
+    last = state.route_begin[state.table[stream] + pair + 1]
+    if state.group[stream] >= 0:
+        return _carry_shared(state, state.group[stream], amount, sign, first, last)
     for k in range(first, last):
         state.load[state.route[k]] += amount
     return amount * (last - first)
@@ -142,6 +167,8 @@ def _run(state):
     weight = state.words[_WEIGHT]
     for link in range(state.words[_LINKS]):
         state.load[link] = 0
+    for k in range(state.words[_GROUPS] * state.words[_LINKS]):
+        state.uses[k] = 0
     hops = 0
     for stream in range(state.words[_STREAMS]):
         hops += _carry(state, stream, 1)

@@ -25,6 +25,14 @@ from stepsim.kernels.layout import INFINITY, Cause
 from stepsim.kernels.memory.dispatch import advance as advance_memory, issue as issue_at_memory
 from stepsim.kernels.noc.calendars import NOTHING, book, first_free, without_past
 from stepsim.kernels.noc.heap import drop_event, push_event
+from stepsim.kernels.noc.trees import (
+    book_at_all,
+    first_in_all,
+    is_last,
+    leads_to,
+    outputs_at,
+    readers_at,
+)
 from stepsim.kernels.recording.flag import is_recording
 from stepsim.kernels.recording.journal import PORT_BITS, is_full, note, place_of_port
 
@@ -90,6 +98,11 @@ def network_words(ports: int, routes: int, packets: int, longest: int) -> int:
     return _HEADER + _EACH_PORT * ports + _EACH_ROUTE * routes + each_packet * packets
 
 
+def lacks_events(words: NDArray[np.int64]) -> bool:
+    """Whether a run of a network has to begin again with more room for its events."""
+    return bool(words[_FULL])
+
+
 class Loads(NamedTuple):
     """What crossed the network in a run: packets, their bytes and flits by route, and the cycles
     that segments waited for every port."""
@@ -118,8 +131,9 @@ class Carried(NamedTuple):
     free : first cycle in which an injection port is free. [ports]
     first, begins, ends, nexts : calendars, of inputs behind outputs, and their intervals.
     waited : cycles that segments waited for a port. [ports]
-    path, length, unit : of a route: place of its ports among the parameters, their number, and the
-        unit that receives. [routes]
+    path, length, unit : of a route: place of its ports among the parameters, their number, negative
+        for a tree, and the unit that receives. A tree is a route, and behind it comes one for each
+        of its readers, without ports. [routes]
     asked : one more than the clock at which that unit came to wait, 0 when it does not. [routes]
     oldest, latest, waiting : packets of a route: those that the unit has not received, and the
         first that has not left. [routes]
@@ -249,6 +263,56 @@ def send_packet(state, constants, route, path, length, unit, create, nbytes, fli
 
 
 @kernel
+def send_to_all(state, constants, route, tree, length, readers, create, nbytes, flits):
+    """A packet of ``flits`` is created on a tree, which has places under way for it to all readers.
+
+    Of the packet that passes the ports, ``booked`` has those that its readers wait for behind its
+    ports, and ``arrival`` how many of them have not arrived.
+    """
+    words = state.scratch
+    if words[_BEGUN] == 0:
+        _begin(state, constants)
+    words[_routes(words, _PATH) + route] = tree
+    words[_routes(words, _LENGTH) + route] = -length
+    words[_routes(words, _COUNT) + route] += 1
+    words[_routes(words, _BYTES) + route] += nbytes
+    words[_routes(words, _SENT) + route] += flits
+    after = _packets(words, _AFTER)
+    packet = words[_UNUSED]
+    words[_UNUSED] = words[after + packet]
+    words[_packets(words, _CREATE) + packet] = create
+    words[_packets(words, _FLITS) + packet] = flits
+    words[_packets(words, _ARRIVAL) + packet] = readers
+    words[_packets(words, _ROUTE) + packet] = route
+    words[after + packet] = NOTHING
+    waited_for = _packets(words, _EACH_PACKET) + packet * words[_LONGEST] + length
+    for reader in range(readers):
+        own = route + 1 + reader
+        one = words[_UNUSED]
+        words[_UNUSED] = words[after + one]
+        words[waited_for + reader] = one
+        words[_routes(words, _UNIT) + own] = state.parameters[tree + 4 * length + reader]
+        words[_packets(words, _ARRIVAL) + one] = NOTHING
+        words[after + one] = NOTHING
+        oldest = _routes(words, _OLDEST) + own
+        latest = _routes(words, _LATEST) + own
+        if words[oldest] == NOTHING:
+            words[oldest] = one
+        else:
+            words[after + words[latest]] = one
+        words[latest] = one
+    waiting = _routes(words, _WAITING) + route
+    latest = _routes(words, _LATEST) + route
+    if words[waiting] == NOTHING:
+        words[waiting] = packet
+        words[_routes(words, _FRESH) + words[_LISTED]] = route
+        words[_LISTED] += 1
+    else:
+        words[after + words[latest]] = packet
+    words[latest] = packet
+
+
+@kernel
 def receive_packet(state, route):
     """The oldest packet of a route, which has arrived, is received; False if the run is to begin
     again with more room."""
@@ -365,9 +429,33 @@ def _lacks_room(state, words, net, packet, time):
     spare = words[_SPARE]
     if words[_SIZE] + 2 <= len(net.times) and spare != NOTHING and net.nexts[spare] != NOTHING:
         return False
-    words[_FULL] = 1
-    schedule(state, net.unit[net.route[packet]], time)
+    _give_up(state, words, net, packet, time)
     return True
+
+
+@kernel
+def _lacks_room_for_all(state, words, net, packet, j, time):
+    # The same at a router of a tree, whose outputs take an interval each and lead to an event each.
+    route = net.route[packet]
+    needed = 2 + outputs_at(state.parameters, net.path[route], -net.length[route], j)
+    spare = words[_SPARE]
+    room = 0
+    while room < needed and spare != NOTHING:
+        spare = net.nexts[spare]
+        room += 1
+    if room == needed and words[_SIZE] + needed <= len(net.times):
+        return False
+    _give_up(state, words, net, packet, time)
+    return True
+
+
+@kernel
+def _give_up(state, words, net, packet, time):
+    words[_FULL] = 1
+    route = net.route[packet]
+    if net.length[route] < 0:
+        route += 1  # its first reader
+    schedule(state, net.unit[route], time)
 
 
 @inlined
@@ -405,7 +493,7 @@ def _leave(state, words, net):
     quantum = words[_QUANTUM]
     words[_SEGMENTS] += (flits + quantum - 1) // quantum
     place = packet * words[_LONGEST]
-    net.booked[place : place + net.length[route]] = 0
+    net.booked[place : place + abs(net.length[route])] = 0
     net.booked[place] = go + flits
     note(state, Cause.FLITS, place_of_port(route, 0), go + flits, flits)
     _enter(words, net, go + words[_INJECT] + words[_ROUTER], _number(net, packet, 0, 1))
@@ -419,15 +507,20 @@ def _book_segment(state, words, net):
     packet = (number >> _HOP_BITS) & (MOST_PACKETS - 1)
     if _lacks_room(state, words, net, packet, time):
         return
+    route = net.route[packet]
+    if net.length[route] < 0 and _lacks_room_for_all(state, words, net, packet, j, time):
+        return
     words[_SIZE] = drop_event(net.times, net.numbers, words[_SIZE])
     segment = (number >> _SEGMENT_BITS) - net.base_number[packet]
     quantum = words[_QUANTUM]
-    route = net.route[packet]
     begin = net.path[route]
     left = net.flits[packet] - segment * quantum
     n = min(quantum, left)
     if j == 1 and left > quantum:
         _enter(words, net, time + quantum, _number(net, packet, segment + 1, 1))
+    if net.length[route] < 0:
+        _spread_segment(state, words, net, packet, segment, j, time, n, left <= quantum)
+        return
     inside = words[_PORTS] + state.parameters[begin + j - 1]
     outside = state.parameters[begin + j]
     place = packet * words[_LONGEST] + j
@@ -449,6 +542,48 @@ def _book_segment(state, words, net):
         if is_recording(state):
             _note_packet(state, words, net, packet, route, n, c + words[_WIRE] + n)
         _arrive(state, net, packet, route, c + words[_WIRE] + n - 1)
+
+
+@kernel
+def _spread_segment(state, words, net, packet, segment, j, time, n, last):
+    # A segment on a tree leaves a router by all its outputs there in the same cycles.
+    route = net.route[packet]
+    tree = net.path[route]
+    length = -net.length[route]
+    ports = words[_PORTS]
+    place = packet * words[_LONGEST] + j
+    c, spare = first_in_all(
+        state.parameters, net, tree, length, j, ports, max(time, net.booked[place]), n, time,
+        words[_SPARE],
+    )  # fmt: skip
+    words[_SPARE] = book_at_all(state.parameters, net, tree, length, j, ports, c, n, spare)
+    net.booked[place] = c + n
+    k = j
+    while True:
+        net.waited[state.parameters[tree + k]] += c - time
+        to = leads_to(state.parameters, tree, length, k)
+        if to < length:
+            later = c + words[_WIRE] + words[_ROUTER]
+            _enter(words, net, later, _number(net, packet, segment, to))
+        elif last:
+            first = to - length
+            for reader in range(first, first + readers_at(state.parameters, tree, length, k)):
+                _reach(state, words, net, packet, reader, c + words[_WIRE] + n - 1)
+        if is_last(state.parameters, tree, length, k):
+            break
+        k += 1
+
+
+@inlined
+def _reach(state, words, net, packet, reader, arrival):
+    # A packet on a tree is with one of its readers, the last of which gives it back.
+    route = net.route[packet]
+    waited_for = packet * words[_LONGEST] - net.length[route]
+    _arrive(state, net, net.booked[waited_for + reader], route + 1 + reader, arrival)
+    net.arrival[packet] -= 1
+    if net.arrival[packet] == 0:
+        net.after[packet] = words[_UNUSED]
+        words[_UNUSED] = packet
 
 
 @inlined

@@ -25,11 +25,32 @@ def _send(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     }
 
 
+def _multicast(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    path, before, ends = (spec.params[name] for name in ("path", "before", "ends"))
+    length = len(path)
+    first_behind = {at: k for k, at in reversed(list(enumerate(before)))}
+    leads_to = [first_behind.get(k, 0) for k in range(length)]
+    readers = [0] * length
+    for reader, at in reversed(list(enumerate(ends))):
+        leads_to[at] = length + reader
+        readers[at] += 1
+    lasts = [k + 1 == length or before[k + 1] != before[k] for k in range(length)]
+    ends_of = [2 * count + last for count, last in zip(readers, lasts, strict=True)]
+    return {
+        "network": builder.carriage_record(spec),
+        "flit_bytes": builder.carriage.flit_bytes,
+        "route": int(spec.params["route"]),
+        "length": length,
+        "tree": [*path, *leads_to, 0, *before[1:], *ends_of, *spec.params["receivers"]],
+    }
+
+
 def _receive(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {"route": int(spec.params["route"])}
 
 
 CARRIER_ROWS: Final[Mapping[str, Row]] = {
     "SendPacket": Row(carriers.SEND, _send),
+    "MulticastPacket": Row(carriers.MULTICAST, _multicast),
     "ReceivePacket": Row(carriers.RECEIVE, _receive),
 }

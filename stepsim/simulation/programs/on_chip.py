@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from os import PathLike
@@ -15,7 +16,7 @@ from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.graph import Program, Wiring
 from stepsim.kernels import loads_of, network_words
-from stepsim.lowering import SEND, Carriage, Network, Path, with_carriers
+from stepsim.lowering import MULTICAST, SEND, Carriage, Network, Path, Tree, with_carriers
 from stepsim.machine import Machine, Network as MachineNetwork
 from stepsim.results import PASSED, Events, records_by
 
@@ -59,11 +60,6 @@ def carrying_network(program: Program, machine: Machine) -> MachineNetwork:
         raise ArgError(
             f"{where}: the network '{network.name}' of machine '{machine.name}' states no {lacks}, "
             "which tokens of programs are cut into; state it"
-        )
-    if network.networks > 1:
-        raise ArgError(
-            f"{where}: the network '{network.name}' of machine '{machine.name}' has routing "
-            "'one-way', two networks of which a stream would need one; state routing 'shortest'"
         )
     return network
 
@@ -222,9 +218,31 @@ class PortShare(NamedTuple):
 
 
 def routes_of(network: Network) -> tuple[tuple[str, Path], ...]:
-    """FIFO and ports of every route of a network with carriers."""
-    sending = (unit for unit in network.units if unit.op == SEND)
-    return tuple((str(unit.params["fifo"]), unit.params["path"]) for unit in sending)
+    """FIFO and ports of every route of a network with carriers; of the readers of a tree none."""
+    found: list[tuple[str, Path]] = []
+    for unit in network.units:
+        if unit.op in (SEND, MULTICAST):
+            found.append((str(unit.params["fifo"]), unit.params["path"]))
+        if unit.op == MULTICAST:
+            found += [(str(unit.params["fifo"]), ())] * len(unit.outputs)
+    return tuple(found)
+
+
+def check_recorded(where: str, network: Network | None) -> None:
+    """Refuse to record a run of a network with trees.
+
+    Raises
+    ------
+    ArgError : tokens go to several readers as one packet.
+    """
+    units = () if network is None else network.units
+    tree = next((str(unit.params["fifo"]) for unit in units if unit.op == MULTICAST), None)
+    if tree is not None:
+        raise ArgError(
+            f"{where} the tokens of FIFO '{tree}' go to several readers as one packet, and runs "
+            "with such trees cannot be recorded; leave out the recording, or set noc.multicast to "
+            "false"
+        )
 
 
 def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Network:
@@ -233,35 +251,69 @@ def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Netwo
     What a load sends crosses the network from the place of its memory port to that of the load
     first; what a store or an address takes, from the operator to that of its port.
     """
-    topology = noc.Topology(placement.network)
+    its = placement.network
+    topology = noc.Topology(its)
     units, ports = placement.of_units(wiring)
-    legs: list[list[tuple[int, int]]] = [[] for _ in network.channels]
-    stops: list[list[int]] = [[] for _ in network.channels]
-    for u, spec in enumerate(network.units):
-        for c in spec.outputs:
-            stops[c] = [int(ports[u]), int(units[u]), *stops[c]]
-    for u, spec in enumerate(network.units):
-        for c in spec.inputs:
-            stops[c] += [int(units[u]), int(ports[u])]
-    for c, visited in enumerate(stops):
-        there = [place for place in visited if place >= 0]
-        legs[c] = [(a, b) for a, b in pairwise(there) if a != b]
-    pairs = sorted({leg for way in legs for leg in way})
-    paths = _paths(topology, pairs)
-    flits = placement.network.flits
+    places = np.concatenate([units, ports])
+    ways = [
+        [leg for leg in way if places[leg.source] != places[leg.target]]
+        for way in noc.legs_of(wiring)
+    ]
+    shared = _shared(its, wiring, ways, places)
+    of_tree = {c for fifos in shared for c in fifos}
+    legs = [
+        (c, leg, noc.network_of_leg(its, reads=leg.reads, shared=c in of_tree and i == 0))
+        for c, way in enumerate(ways)
+        for i, leg in enumerate(way)
+    ]
+    paths = _paths(topology, places, legs)
+    own: list[list[Path]] = [[] for _ in ways]
+    for (c, _, _), path in zip(legs, paths, strict=True):
+        own[c].append(path)
+    trees = []
+    for fifos in shared:
+        fifos.sort(key=lambda c: own[c][0][-1])
+        trees.append(Tree(tuple(fifos), *noc.tree_of([own[c].pop(0) for c in fifos])))
+    flits = its.flits
     assert flits is not None  # see placement_of
     assert flits.flit_bytes is not None
     carriage = Carriage(
         topology.port_count, flits.flit_bytes, flits.router, flits.wire, flits.inject,
-        flits.quantum,
+        flits.quantum, flits.window,
     )  # fmt: skip
-    return with_carriers(network, carriage, [[paths[leg] for leg in way] for way in legs])
+    return with_carriers(network, carriage, own, trees)
 
 
-def _paths(topology: noc.Topology, pairs: list[tuple[int, int]]) -> dict[tuple[int, int], Path]:
-    ends = np.array(pairs, np.int64).reshape(-1, 2)
-    routes = topology.routes(ends[:, 0], ends[:, 1], np.zeros(len(ends), np.int64))
-    return {
-        pair: tuple(routes.path[routes.begin[i] : routes.begin[i + 1]].tolist())
-        for i, pair in enumerate(pairs)
-    }
+def _shared(
+    its: MachineNetwork, wiring: Wiring, ways: Sequence[Sequence[noc.Leg]],
+    places: NDArray[np.int64],
+) -> list[list[int]]:  # fmt: skip
+    """FIFOs that begin with a tree: of one broadcast, and to other places."""
+    if its.broadcast != "tree":
+        return []
+    readers = {c: u for u, unit in enumerate(wiring.units) for c in unit.inputs}
+    found = []
+    for u, unit in enumerate(wiring.units):
+        if unit.operator is None:
+            fifos = [c for c in unit.outputs if places[readers[c]] != places[u]]
+            found += [fifos] * (len(fifos) > 1)
+    return found
+
+
+def _paths(
+    topology: noc.Topology, places: NDArray[np.int64], legs: Sequence[tuple[int, noc.Leg, int]]
+) -> list[Path]:
+    """The route of every leg, one object for equal ones."""
+    pairs = np.array(
+        [(places[leg.source], places[leg.target], wanted) for _, leg, wanted in legs], np.int64
+    ).reshape(-1, 3)
+    if not len(pairs):
+        return []
+    once, which = np.unique(pairs, axis=0, return_inverse=True)
+    source, target, wanted = once.T
+    taken = noc.networks_taken(topology, wanted, source, target)
+    routes = topology.routes(source, target, taken)
+    paths = [
+        tuple(routes.path[begin:end].tolist()) for begin, end in pairwise(routes.begin.tolist())
+    ]
+    return [paths[i] for i in which.reshape(-1)]

@@ -67,7 +67,12 @@ from stepsim.simulation.programs.changes import (
 )
 from stepsim.simulation.programs.fix_file import Fix, SizedFor
 from stepsim.simulation.programs.fixes import with_fix
-from stepsim.simulation.programs.on_chip import NetworkLoads, Place as PlaceOfProgram, on_chip
+from stepsim.simulation.programs.on_chip import (
+    NetworkLoads,
+    Place as PlaceOfProgram,
+    check_recorded,
+    on_chip,
+)
 from stepsim.simulation.programs.provenance import index_digests, provenance_of
 from stepsim.simulation.programs.rerun import Rerun
 from stepsim.simulation.programs.several_chips import check_chips
@@ -518,6 +523,8 @@ class Prepared:
         keep_tokens = flag(f"{where} keep_tokens", keep_tokens)
         if record != "paces":
             record = flag(f"{where} record", record)
+        if record:
+            check_recorded(where, self.network)
         image = self._image(indices)
         try:
             return run_image(
