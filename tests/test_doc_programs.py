@@ -46,7 +46,9 @@ def _text(page: str) -> str:
 UNITS_OF_NETWORKS = {"At", "Gen", "Hold", "Paced", "Printer", "Src"}
 """Units that no operator becomes: those of networks that are simulated without a program."""
 
-UNITS_OF_ROUTES = {"SendPacket", "MulticastPacket", "ReceivePacket"}
+UNITS_OF_ROUTES = {
+    "SendPacket", "MulticastPacket", "ReceivePacket", "SendMessage", "ReceiveMessage"
+}  # fmt: skip
 """Ends of FIFOs whose producer and consumer are placed apart."""
 
 

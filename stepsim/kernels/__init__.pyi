@@ -27,7 +27,7 @@ from stepsim.kernels.driver import (
     state_of as state_of,
 )
 from stepsim.kernels.engine import run as run
-from stepsim.kernels.engines import engine_of as engine_of
+from stepsim.kernels.engines import Carries as Carries, engine_of as engine_of
 from stepsim.kernels.free_memory import free_bytes as free_bytes
 from stepsim.kernels.functions.records import (
     RECORD_RESULTS as RECORD_RESULTS,
@@ -97,6 +97,10 @@ from stepsim.kernels.noc.carried import (
     loads_of as loads_of,
     network_words as network_words,
 )
+from stepsim.kernels.noc.chip_memories import (
+    OF_CHIPS as OF_CHIPS,
+    tables_of_chips as tables_of_chips,
+)
 from stepsim.kernels.noc.chips.creation import (
     new_chip_collective as new_chip_collective,
     new_chip_messages as new_chip_messages,
@@ -115,6 +119,13 @@ from stepsim.kernels.noc.chips.plan import (
 from stepsim.kernels.noc.link import (
     new_link_traffic as new_link_traffic,
     run_link_traffic as run_link_traffic,
+)
+from stepsim.kernels.noc.messages import (
+    MARK as MARK,
+    MOST_LINKS as MOST_LINKS,
+    LinkLoads as LinkLoads,
+    message_loads as message_loads,
+    message_words as message_words,
 )
 from stepsim.kernels.noc.npe import (
     new_stepped_traffic as new_stepped_traffic,

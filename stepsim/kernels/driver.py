@@ -14,7 +14,7 @@ from stepsim.errors import LoweringError
 from stepsim.kernels.batch.layout import BATCH, TOTALS, UNIT_TOTALS, Batch
 from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.engine import BATCH_LAYOUT, LAYOUT
-from stepsim.kernels.engines import engine_of, recorded_engine_of
+from stepsim.kernels.engines import Carries, engine_of, recorded_engine_of
 from stepsim.kernels.free_memory import free_bytes
 from stepsim.kernels.layout import (
     CHANNEL,
@@ -65,6 +65,10 @@ class ImageArrays(Protocol):
     def scratch_words(self) -> int: ...
     @property
     def growing_words(self) -> int: ...
+    @property
+    def carries(self) -> Carries: ...
+    @property
+    def chips(self) -> int: ...
     @property
     def ports(self) -> NDArray[np.void]: ...
     @property
@@ -161,10 +165,10 @@ def execute(
     journal : an empty one, to record the run in.
     """
     if journal is None:
-        engine = engine_of(image.memory_model, image.growing_words > 0)
+        engine = engine_of(image.memory_model, image.carries)
     else:
-        if ALL_MODELS[image.memory_model].apart or image.growing_words:
-            journal.engine = recorded_engine_of(image.memory_model, image.growing_words > 0)
+        if ALL_MODELS[image.memory_model].apart or image.carries:
+            journal.engine = recorded_engine_of(image.memory_model, image.carries)
             journal.event_words = WORDS_OF_EVENT if image.growing_words else 0
         engine = journal.engine
 
@@ -268,7 +272,7 @@ def working(
         "ports": ports * (PORT.itemsize // 8),
         "scratch": image.scratch_words + image.growing_words * _MORE_EVENTS**asked.events,
         "free_lists": _FREE_LISTS,
-        "free_at": int(g["memory_channels"]),
+        "free_at": int(g["memory_channels"]) * max(image.chips, 1),
     }
     begin = sum(extent.values())
     fixed = begin + len(image.slots) * _SLOT_WORDS

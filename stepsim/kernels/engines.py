@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,15 +21,19 @@ from stepsim.kernels.build.jit import apart, inlined
 from stepsim.kernels.layout import RecordedState
 from stepsim.kernels.memory.dispatch import ALL_MODELS
 
+Carries = Literal["", "network", "chips"]
+"""What carries tokens: nothing but FIFOs, a network on chip, or one between chips, each of which
+has a memory of its own."""
 
-def engine_of(model: str, carries: bool = False) -> EntryPoint:
-    """What runs images with a memory model, and those that have a network on chip besides."""
+
+def engine_of(model: str, carries: Carries = "") -> EntryPoint:
+    """What runs images with a memory model, and those with a network besides."""
     if not carries and not ALL_MODELS[model].apart:
         return engine.run  # type: ignore[no-any-return]
     return _own_engine(model, carries)
 
 
-def recorded_engine_of(model: str, carries: bool = False) -> EntryPoint:
+def recorded_engine_of(model: str, carries: Carries = "") -> EntryPoint:
     """What runs images as those of `engine_of` and records them."""
     if not carries and not ALL_MODELS[model].apart:
         from stepsim.kernels.recording.recorded import run_recorded
@@ -39,14 +43,14 @@ def recorded_engine_of(model: str, carries: bool = False) -> EntryPoint:
 
 
 @cache
-def _own_engine(model: str, carries: bool) -> EntryPoint:
+def _own_engine(model: str, carries: Carries) -> EntryPoint:
     entry = _with(engine._entry, f"run_{_name(model, carries)}", run_on=_loop(model, carries))
     what = f"engine of {_words(model, carries)}"
     return cached_entry(entry, engine.LAYOUT, engine.BATCH_LAYOUT, what=what)
 
 
 @cache
-def _own_recorded_engine(model: str, carries: bool) -> EntryPoint:
+def _own_recorded_engine(model: str, carries: Carries) -> EntryPoint:
     from stepsim.kernels.recording import recorded
 
     name = f"run_recorded_{_name(model, carries)}"
@@ -56,25 +60,27 @@ def _own_recorded_engine(model: str, carries: bool) -> EntryPoint:
     return cached_entry(entry, layout, what=what)
 
 
-def _name(model: str, carries: bool) -> str:
-    return f"{model}_and_network" if carries else model
+def _name(model: str, carries: Carries) -> str:
+    return f"{model}_and_{carries}" if carries else model
 
 
-def _words(model: str, carries: bool) -> str:
-    return f"memory model '{model}'" + (" and a network on chip" if carries else "")
+def _words(model: str, carries: Carries) -> str:
+    besides = {"": "", "network": " and a network on chip", "chips": " on several chips"}
+    return f"memory model '{model}'{besides[carries]}"
 
 
 @cache
-def _loop(model: str, carries: bool) -> Any:
-    """The event loop around the kernels of a model, and of a network if one ``carries`` tokens."""
+def _loop(model: str, carries: Carries) -> Any:
+    """The event loop around the kernels of a model, and of what ``carries`` tokens."""
     kernels = ALL_MODELS[model].kernels
     if carries:
-        from stepsim.kernels.noc import carried
+        from stepsim.kernels.noc import carried, chip_memories
 
+        around: Any = carried if carries == "network" else chip_memories
         advance = kernels.get("advance", carried.rest)
         its = {"issue_at_memory": kernels["issue"], "advance_memory": advance}
         kernels = {
-            name: inlined(_with(_plain(getattr(carried, name)), f"{name}_{model}", **its))
+            name: inlined(_with(_plain(getattr(around, name)), f"{name}_{model}", **its))
             for name in ("issue", "advance")
         }
     return apart(_with(_plain(engine.run_on), f"run_on_{_name(model, carries)}", **kernels))

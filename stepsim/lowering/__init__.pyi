@@ -9,14 +9,17 @@ from stepsim.lowering.carriers import (
     MULTICAST as MULTICAST,
     RECEIVE as RECEIVE,
     SEND as SEND,
+    SEND_MESSAGE as SEND_MESSAGE,
     Path as Path,
     Tree as Tree,
     with_carriers as with_carriers,
+    with_messages as with_messages,
 )
 from stepsim.lowering.image import Image as Image
 from stepsim.lowering.network import (
     Carriage as Carriage,
     ChannelSpec as ChannelSpec,
+    ChipLinks as ChipLinks,
     Network as Network,
     TimingParams as TimingParams,
     UnitOrigin as UnitOrigin,

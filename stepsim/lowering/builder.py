@@ -15,7 +15,9 @@ from stepsim.kernels import (
     CHANNEL,
     GROWING,
     KINDS,
+    MARK,
     MAX_TILE_SIDE,
+    OF_CHIPS,
     PORT,
     SLOT,
     MemoryTable,
@@ -24,7 +26,9 @@ from stepsim.kernels import (
     bounded_table,
     dram_table,
     have_producers_park,
+    message_words,
     network_words,
+    tables_of_chips,
 )
 from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.layout import GLOBAL, INFINITY
@@ -80,11 +84,23 @@ class ImageBuilder:
             raise LoweringError("units send packets, and the network has no network on chip")
         return carriage
 
+    @property
+    def flit_bytes(self) -> int:
+        """Bytes of a flit; messages between chips are counted in bytes."""
+        return 1 if self._network.between is not None else self.carriage.flit_bytes
+
     def carriage_record(self, spec: UnitSpec) -> int:
-        """The place of the numbers of the network on chip among the parameters.
+        """The place of the numbers of the network among the parameters.
 
         Carriers come after all other units, so that all private words are counted.
         """
+        if self._carriage_at is None and self._network.between is not None:
+            links = self._network.between
+            rates = np.array([links.latency, links.rate], np.float64).T.ravel()
+            first = len(self._params)
+            self._params.extend(rates.view(np.int64).tolist())
+            self._carriage_at = len(self._params)
+            self._params.extend((MARK, len(links.rate), self._routes, first))
         if self._carriage_at is None:
             self._carriage_at = len(self._params)
             its = self.carriage
@@ -93,8 +109,15 @@ class ImageBuilder:
             )
         return self._carriage_at
 
+    @property
+    def _routes(self) -> int:
+        return sum(unit.op == "SendMessage" for unit in self._network.units)
+
     def _carry(self) -> None:
-        """Give the network on chip its words, in front of those of all units."""
+        """Give the network its words, in front of those of all units."""
+        if self._network.between is not None:
+            self.private_words(message_words(len(self._network.between.rate), self._routes))
+            return
         routes, packets, longest = 0, 0, 0
         for unit in self._network.units:
             if unit.op not in (SEND, MULTICAST):
@@ -219,8 +242,14 @@ class ImageBuilder:
         sides = [layout_of(spec).row.kind.port for spec in network.units]
         readers = [u for u, side in enumerate(sides) if side == "read"]
         writers = [u for u, side in enumerate(sides) if side == "write"]
-        port_of = {unit: port for port, unit in enumerate(readers + writers)}
-        if network.carriage is not None:
+        between, ports_of_chips = network.between, ()
+        with_ports = readers + writers
+        if between is not None:
+            with_ports.sort(key=lambda unit: between.units[unit])
+            chips = np.array([between.units[unit] for unit in with_ports], np.int64)
+            ports_of_chips = tuple(np.bincount(chips, minlength=between.chips).tolist())
+        port_of = {unit: port for port, unit in enumerate(with_ports)}
+        if network.carriage is not None or between is not None:
             self._carry()
         units = self._records(port_of)
         selectors = self._selector_table()
@@ -236,7 +265,7 @@ class ImageBuilder:
         ports["bundle"] = [_bundle(network.units[unit]) for unit in port_of]
         accesses = _accesses(network, list(port_of))
         bundles = [int(bundle) for bundle in ports["bundle"]]
-        table = memory_table(network.timing, bundles, accesses)
+        table = memory_table(network.timing, bundles, accesses, ports_of_chips)
         g = _globals(network, selectors, arena_top, table)
         parks = parking_of(network.units, len(channels), self._always_park)
         if parks.any():
@@ -260,6 +289,8 @@ class ImageBuilder:
             unit_origins=tuple(s.origin for s in network.units),
             selector_widths=tuple(width for width, _ in self._selectors),
             accesses=accesses,
+            ports_of_chips=ports_of_chips,
+            unit_chips=() if between is None else between.units,
         )
 
     def _endpoints(self) -> tuple[list[int], list[int]]:
@@ -438,12 +469,28 @@ def machine_globals(values: NDArray[np.void], timing: TimingParams, table: Memor
 
 
 def memory_table(
-    timing: TimingParams, bundles: list[int], accesses: Sequence[PortAccess] = ()
+    timing: TimingParams,
+    bundles: list[int],
+    accesses: Sequence[PortAccess] = (),
+    ports_of_chips: Sequence[int] = (),
 ) -> MemoryTable:
     """The initial table of the memory model, for ports of these bundle sizes.
 
-    ``accesses`` gives the addresses of every port, for a model with addresses.
+    ``accesses`` gives the addresses of every port, for a model with addresses; ``ports_of_chips``
+    the number of ports of every chip, where there are several, each with a memory of its own.
     """
+    if ports_of_chips:
+        if timing.engine_model not in OF_CHIPS:
+            raise LoweringError(
+                f"memory model {timing.memory_model!r} is for programs on one chip; "
+                f"{', '.join(CAN_BE_BOUNDED)} are for several"
+            )
+        ends = np.cumsum(ports_of_chips).tolist()
+        parts = [
+            bundles[end - count : end] for end, count in zip(ends, ports_of_chips, strict=True)
+        ]
+        tables = [memory_table(timing, part) for part in parts]
+        return tables_of_chips(timing.engine_model, tables, ports_of_chips)
     if timing.memory_model not in memory.MEMORY_MODELS:
         known = ", ".join(memory.MEMORY_MODELS)
         raise LoweringError(f"unknown memory model {timing.memory_model!r}; known are {known}")

@@ -1,21 +1,29 @@
-"""FIFOs between places of a network on chip: carriers that take their tokens from one to another.
+"""FIFOs between places of a network on chip, or between chips: carriers that take their tokens from
+one to another.
 
 A FIFO whose ends lie at different places becomes, for every network route on its way, a FIFO in
-front of the network, a unit that sends packets, a FIFO of the tokens under way and a unit that
-receives them. The FIFO itself stays with its consumer, with its name, its number and its depth.
-FIFOs that carry the same tokens may begin with one tree: a unit that sends to all of them.
+front of the network, a unit that sends packets or messages, a FIFO of the tokens under way and a
+unit that receives them. The FIFO itself stays with its consumer, with its name, its number and its
+depth. FIFOs that carry the same tokens may begin with one tree: a unit that sends to all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from stepsim.errors import LoweringError
 from stepsim.frozen import frozen
 from stepsim.kernels import MOST_PACKETS, MOST_PORTS
-from stepsim.lowering.network import Carriage, ChannelSpec, Network, UnitOrigin, UnitSpec
+from stepsim.lowering.network import (
+    Carriage,
+    ChannelSpec,
+    ChipLinks,
+    Network,
+    UnitOrigin,
+    UnitSpec,
+)
 
 Path = tuple[int, ...]
 """Ports of a route: injection, links, ejection."""
@@ -24,6 +32,10 @@ SEND: Final = "SendPacket"
 RECEIVE: Final = "ReceivePacket"
 MULTICAST: Final = "MulticastPacket"
 """Units at the ends of routes."""
+
+SEND_MESSAGE: Final = "SendMessage"
+RECEIVE_MESSAGE: Final = "ReceiveMessage"
+"""Units at both ends of a route between chips."""
 
 INTERFACE_DEPTH: Final = 2
 """Tokens that wait for the network with their producer: as few as do not slow it down."""
@@ -74,40 +86,97 @@ def with_carriers(
     LoweringError
         A route has too many ports, or too many tokens may be under way.
     """
-    made = _Carriers(network, carriage)
-    of_tree = {c for tree in trees for c in tree.fifos}
+    made = _Carriers(network, (SEND, RECEIVE))
     for c, way in enumerate(ways):
-        if c not in of_tree and way:
-            made.leave(made.producer[c], {c}, made.along(c, way))
+        for path in way:
+            _check_ports(network.channels[c].name, len(path))
     for tree in trees:
-        made.spread(tree, [made.along(c, ways[c]) for c in tree.fifos])
-    return made.network()
+        _check_ports(network.channels[tree.fifos[0]].name, len(tree.path) + len(tree.fifos))
+    legs = [[_Leg(path, _window(carriage, len(path))) for path in way] for way in ways]
+    of_tree = {c for tree in trees for c in tree.fifos}
+    for c, route in enumerate(legs):
+        if c not in of_tree and route:
+            made.leave_by(c, route)
+    for tree in trees:
+        windows = [_window(carriage, tree.depth(reader)) for reader in range(len(tree.fifos))]
+        made.spread(tree, windows, [made.along(c, legs[c]) for c in tree.fifos])
+    under_way = made.under_way
+    if under_way > MOST_PACKETS:
+        raise LoweringError(
+            f"{under_way:,} tokens may be under way on the network at once; at most "
+            f"{MOST_PACKETS:,} are supported. State flits.window of the network, or place "
+            "operators nearer to each other"
+        )
+    return replace(made.network(), carriage=carriage) if under_way else network
+
+
+def _check_ports(name: str, ports: int) -> None:
+    if ports > MOST_PORTS:
+        raise LoweringError(
+            f"FIFO '{name}': its route over the network has {ports} ports; at most {MOST_PORTS} "
+            "are supported. Place its ends nearer to each other"
+        )
+
+
+def _window(carriage: Carriage, ports: int) -> int:
+    """Tokens of a stream that may be under way on a route of so many ports."""
+    window = carriage.crossing(range(ports)) + INTERFACE_DEPTH
+    return window if carriage.window is None else min(window, carriage.window)
+
+
+def with_messages(
+    network: Network, between: ChipLinks, paths: Sequence[Path], token_bytes: Sequence[int]
+) -> Network:
+    """The network with its units on several chips, and carriers on the FIFOs between them.
+
+    Parameters
+    ----------
+    between : chips of the units of ``network``, and the links.
+    paths : links of the route of every FIFO; none where both ends are on one chip.
+    token_bytes : least bytes of a token of every FIFO, by which the number of those under way is
+        chosen.
+    """
+    windows = {
+        key: between.window(*key) + INTERFACE_DEPTH
+        for key in set(zip(paths, token_bytes, strict=True))
+        if key[0]
+    }
+    made = _Carriers(network, (SEND_MESSAGE, RECEIVE_MESSAGE))
+    chips = list(between.units)
+    consumer = {c: u for u, unit in enumerate(network.units) for c in unit.inputs}
+    for c, path in enumerate(paths):
+        if path:
+            made.leave_by(c, [_Leg(path, windows[path, token_bytes[c]])])
+            chips += [between.units[made.producer[c]], between.units[consumer[c]]]
+    return replace(made.network(), between=replace(between, units=tuple(chips)))
+
+
+class _Leg(NamedTuple):
+    """One route on the way of a FIFO, and how many tokens may be under way on it."""
+
+    path: Path
+    window: int
 
 
 class _Carriers:
     """Collects the units and FIFOs of carriers."""
 
-    def __init__(self, network: Network, carriage: Carriage) -> None:
-        self._network, self._carriage = network, carriage
+    def __init__(self, network: Network, ends: tuple[str, str]) -> None:
+        self._network = network
+        self._send, self._receive = ends
         self._units, self._channels = list(network.units), list(network.channels)
         self._carriers: list[UnitSpec] = []
-        self._routes = self._under_way = 0
+        self._routes = self.under_way = 0
         self.producer = {c: u for u, unit in enumerate(network.units) for c in unit.outputs}
 
     def network(self) -> Network:
         """The network with what was collected."""
-        if not self._carriers:
-            return self._network
-        if self._under_way > MOST_PACKETS:
-            raise LoweringError(
-                f"{self._under_way:,} tokens may be under way on the network at once; at most "
-                f"{MOST_PACKETS:,} are supported. State flits.window of the network, or place "
-                "operators nearer to each other"
-            )
-        return replace(
-            self._network, units=(*self._units, *self._carriers), channels=tuple(self._channels),
-            carriage=self._carriage,
-        )  # fmt: skip
+        units = (*self._units, *self._carriers)
+        return replace(self._network, units=units, channels=tuple(self._channels))
+
+    def leave_by(self, c: int, way: Sequence[_Leg]) -> None:
+        """Have what a unit sends to a FIFO take its way."""
+        self.leave(self.producer[c], {c}, self.along(c, way))
 
     def leave(self, unit: int, fifos: set[int], first: int) -> None:
         """Have a unit send to the FIFO ``first`` what it sends to ``fifos``."""
@@ -116,16 +185,15 @@ class _Carriers:
         kept.insert(at, first)
         self._units[unit] = replace(self._units[unit], outputs=tuple(kept))
 
-    def along(self, c: int, way: Sequence[Path]) -> int:
+    def along(self, c: int, way: Sequence[_Leg]) -> int:
         """Carriers on the routes of a FIFO; the number of the FIFO that tokens enter first."""
         name, origin = self._channels[c].name, self._network.units[self.producer[c]].origin
         first = c
         # From the consumer back, so that every carrier knows what it sends to.
         numbers = range(len(self._channels), len(self._channels) + 2 * len(way), 2)
-        for leg, path in enumerate(way):
+        for leg, (path, window) in enumerate(way):
             suffix = "" if len(way) == 1 else f" {leg + 1}"
-            self._check_ports(name, len(path))
-            window = self._window(self._carriage.crossing(path))
+            self.under_way += window
             self._channels.append(ChannelSpec(f"{name}: to network{suffix}", INTERFACE_DEPTH))
             self._channels.append(ChannelSpec(f"{name}: under way{suffix}", window))
             to = c if leg == len(way) - 1 else numbers[leg + 1]
@@ -133,7 +201,7 @@ class _Carriers:
             first = here if leg == 0 else first
             self._carriers.append(
                 UnitSpec(
-                    f"{name}: send{suffix}", SEND, (here,), (here + 1,),
+                    f"{name}: send{suffix}", self._send, (here,), (here + 1,),
                     {
                         "route": self._routes, "receiver": self._next_number + 1, "path": path,
                         "fifo": name,
@@ -141,24 +209,21 @@ class _Carriers:
                     origin,
                 )
             )  # fmt: skip
-            self._receive(f"{name}: receive{suffix}", here + 1, to, self._routes, origin)
+            self._end(f"{name}: receive{suffix}", here + 1, to, self._routes, origin)
             self._routes += 1
         return first
 
-    def spread(self, tree: Tree, entries: Sequence[int]) -> None:
+    def spread(self, tree: Tree, windows: Sequence[int], entries: Sequence[int]) -> None:
         """Carriers of a tree, whose readers go on from the FIFOs ``entries``."""
         producer = self._network.units[self.producer[tree.fifos[0]]]
         names = [self._channels[c].name for c in tree.fifos]
-        self._check_ports(names[0], len(tree.path) + len(tree.fifos))
         first = len(self._channels)
         self._channels.append(ChannelSpec(f"{names[0]}: to network", INTERFACE_DEPTH))
-        widest = 0
-        for reader, name in enumerate(names):
-            crossing = self._carriage.crossing(range(tree.depth(reader)))
-            window = self._window(crossing)
-            widest = max(widest, window)
+        for name, window in zip(names, windows, strict=True):
             self._channels.append(ChannelSpec(f"{name}: under way", window))
-        self._under_way += widest  # packets on the tree, apart from those that readers wait for
+        # Packets on the tree, and those that readers wait for.
+        widest = max(windows)
+        self.under_way += widest + sum(windows)
         sender = self._next_number
         under_way = tuple(range(first + 1, first + 1 + len(names)))
         self._carriers.append(
@@ -174,7 +239,7 @@ class _Carriers:
         )  # fmt: skip
         for reader, name in enumerate(names):
             route = self._routes + 1 + reader
-            self._receive(
+            self._end(
                 f"{name}: receive", under_way[reader], entries[reader], route, producer.origin
             )
         self._routes += 1 + len(names)
@@ -184,23 +249,7 @@ class _Carriers:
     def _next_number(self) -> int:
         return len(self._units) + len(self._carriers)
 
-    def _receive(self, name: str, under_way: int, to: int, route: int, origin: UnitOrigin) -> None:
+    def _end(self, name: str, under_way: int, to: int, route: int, origin: UnitOrigin) -> None:
         self._carriers.append(
-            UnitSpec(name, RECEIVE, (under_way,), (to,), {"route": route}, origin)
+            UnitSpec(name, self._receive, (under_way,), (to,), {"route": route}, origin)
         )
-
-    def _window(self, crossing: int) -> int:
-        """Tokens of a stream that may be under way on a route."""
-        window = crossing + INTERFACE_DEPTH
-        if self._carriage.window is not None:
-            window = min(window, self._carriage.window)
-        self._under_way += window
-        return window
-
-    @staticmethod
-    def _check_ports(name: str, ports: int) -> None:
-        if ports > MOST_PORTS:
-            raise LoweringError(
-                f"FIFO '{name}': its route over the network has {ports} ports; at most "
-                f"{MOST_PORTS} are supported. Place its ends nearer to each other"
-            )

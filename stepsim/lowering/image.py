@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels import BOUNDED, PortAccess
+from stepsim.kernels import BOUNDED, Carries, PortAccess
 from stepsim.lowering.network import UnitOrigin
 
 
@@ -53,12 +53,29 @@ class Image:
     """Scratch space behind that of all units, for a network on chip; a run may ask for more."""
     accesses: tuple[PortAccess, ...] = ()
     """The accesses of every port, for a memory model with addresses."""
+    ports_of_chips: tuple[int, ...] = ()
+    """Number of memory ports of every chip, where units are on several; those of chip 0 come
+    first."""
+    unit_chips: tuple[int, ...] = ()
+    """Chip of every unit, where they are on several."""
     beginning: Any = field(default=None, init=False, repr=False, compare=False)
     """SHA-256 of everything before the selectors, shared by images that agree in it."""
 
     def __getstate__(self) -> dict[str, Any]:
         # A hash object that can be continued cannot be pickled; it is computed again when missing.
         return {**self.__dict__, "beginning": None}
+
+    @property
+    def chips(self) -> int:
+        """Number of chips that the units are on; 0 where they are not on several."""
+        return len(self.ports_of_chips)
+
+    @property
+    def carries(self) -> Carries:
+        """The network that carries tokens, if there is one."""
+        if self.chips:
+            return "chips"
+        return "network" if self.growing_words else ""
 
     @property
     def selectors_at(self) -> int:
@@ -98,7 +115,7 @@ class Image:
         parts = (self.units, self.channels, self.slots, self.tokens, self.ports, shared)
         for array in (*parts, self.params[: self.selectors_at]):
             digest.update(array.tobytes())
-        if self.accesses or self.memory_model == BOUNDED.name:
+        if self.accesses or self.memory_model == BOUNDED.name or self.chips:
             # The contents of the table of such a model do not follow from the rest.
             digest.update(self.memory_table.tobytes())
         return digest

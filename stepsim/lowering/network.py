@@ -28,6 +28,7 @@ class TimingParams:
     memory_model : name of the memory model behind the ports.
     outstanding : requests of a port that may be under way, None for any number; that of a memory
         with addresses is part of ``dram``.
+    chips : chips in use, each with channels of its own.
     model : rules of the operators where the two public simulators differ, ``step-2025`` or
         ``step-2026``.
     dram : the DRAM and the path to it, for a memory model with addresses. ``hbm_channels`` requests
@@ -46,6 +47,7 @@ class TimingParams:
     model: str = "step-2025"
     dram: DramTiming | None = None
     outstanding: int | None = None
+    chips: int = 1
 
     @property
     def delay(self) -> int:
@@ -132,6 +134,37 @@ class Carriage:
 
 
 @frozen
+class ChipLinks:
+    """The chips that units are on, and the links that carry their tokens as messages.
+
+    Attributes
+    ----------
+    units : chip of every unit of the network.
+    latency, rate : cycles and bytes per cycle of every link, by which the routes of the units
+        ``SendMessage`` are given.
+    """
+
+    units: tuple[int, ...]
+    latency: tuple[float, ...] = ()
+    rate: tuple[float, ...] = ()
+
+    @property
+    def chips(self) -> int:
+        """Number of chips."""
+        return max(self.units, default=0) + 1
+
+    def crossing(self, path: Sequence[int], nbytes: int) -> int:
+        """Cycles from the creation of a message to its arrival, without others."""
+        return sum(int(self.latency[link] + nbytes / self.rate[link]) for link in path)
+
+    def window(self, path: Sequence[int], nbytes: int) -> int:
+        """Messages that are under way at once when one follows the other as soon as the links of
+        the route allow; a producer sends at most one in a cycle."""
+        apart = max(1, *(int(nbytes / self.rate[link]) for link in path))
+        return -(-self.crossing(path, nbytes) // apart) + 1
+
+
+@frozen
 class Network:
     """Units in construction order, joined by channels (indices into ``channels``)."""
 
@@ -143,3 +176,5 @@ class Network:
     addresses."""
     carriage: Carriage | None = None
     """The network on chip, if units send packets."""
+    between: ChipLinks | None = None
+    """The chips that the units are on, if there are several."""

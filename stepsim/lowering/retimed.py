@@ -30,7 +30,7 @@ def with_timing(image: Image, timing: TimingParams) -> Image:
     parameters units have. So must the DRAM, for which the tensors were placed.
     """
     bundles = [int(bundle) for bundle in image.ports["bundle"]]
-    table = memory_table(timing, bundles, image.accesses)
+    table = memory_table(timing, bundles, image.accesses, image.ports_of_chips)
     # Including the padding between fields, which numpy need not copy.
     values = np.frombuffer(bytearray(image.globals.tobytes()), image.globals.dtype)
     machine_globals(values, timing, table)

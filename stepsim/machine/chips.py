@@ -92,10 +92,10 @@ class Chips(Section):
 
     @property
     def note(self) -> str:
-        """What runs on a machine with several chips use of them."""
+        """What a run uses of the chips, for programs that are on one."""
         return (
-            f"a program runs on one of the {self.total} chips; st.noc times what chips send to "
-            "each other"
+            f"this program is on one of the {self.total} chips; `with st.chip(...)` puts operators "
+            "on others"
         )
 
 

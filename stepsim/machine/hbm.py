@@ -46,7 +46,8 @@ class Hbm(Section):
     addresses: Addresses | None = optional(Addresses, "addresses of tensors, for model 'dram'")
     capacity_bytes: int | None = optional(
         integer(1, 1 << 50),
-        "off-chip memory, for the weights and the KV cache of a service; programs need not fit",
+        "off-chip memory, for the weights and the KV cache of a service, and for the tensors that "
+        "a program on several chips has on each; programs on one chip need not fit",
     )
 
     @classmethod

@@ -9,6 +9,7 @@ from stepsim.noc.traces import NocTrace as NocTrace, read_traces as read_traces
 
 # isort: split
 # for other rooms
+from stepsim.noc.chips.links import ChipLinks as ChipLinks
 from stepsim.noc.legs import (
     SHORTER as SHORTER,
     Leg as Leg,

@@ -76,7 +76,8 @@ class Result:
     rerun : the inputs that :meth:`why` runs again; None where they are no longer known.
     energy : joules by component, with the ``total``, where the machine has a table of energies;
         the table of units then has them by unit.
-    carried : for a placed program, what crossed the network on chip, as `links` gives it.
+    carried : for a placed program or one on several chips, what crossed the network, as `links`
+        gives it.
     hardware : for a run at the hardware level, its :class:`~stepsim.hardware.HardwareResult`.
     """
 
@@ -104,18 +105,44 @@ class Result:
     carried: Any = field(default=None, compare=False)
 
     def links(self) -> pa.Table:
-        """Arrow table of the links of the network on chip, for a placed program.
+        """Arrow table of the links of the network on chip, for a placed program, or of those
+        between chips, for a program on several.
 
-        Packets, bytes and flits over every link, the flits as a share of the cycles of the run, and
-        the cycles that segments of packets waited for it.
+        On a chip: packets, bytes and flits over every link, the flits as a share of the cycles of
+        the run, and the cycles that segments of packets waited for it. Between chips: messages and
+        bytes over every link, the cycles in which it sent, also as a share of the run, and the
+        cycles for which messages waited for it.
 
         Raises
         ------
         ArgError
-            The program was not placed, so that nothing crossed a network.
+            The program was not placed and is on one chip, so that nothing crossed a network.
         """
-        self._check_placed("links")
+        if self.carried is None:
+            raise ArgError(
+                f"result of '{self.program}': links() is of placed programs and of programs on "
+                "several chips; use simulate(..., place=...), or `with st.chip(...)`"
+            )
         return self.carried.links()
+
+    def chips(self) -> pa.Table:
+        """Arrow table of the chips of the machine, for a program on several of them.
+
+        Of every chip, when its last operator ended; off-chip traffic, on-chip memory and FLOPs of
+        its operators, and the use of its memory and its compute bandwidth in the whole run; and the
+        messages that it sent and received.
+
+        Raises
+        ------
+        ArgError
+            The program is on one chip.
+        """
+        if not hasattr(self.carried, "chips"):
+            raise ArgError(
+                f"result of '{self.program}': chips() is of programs on several chips; put "
+                "operators on them by `with st.chip(...)`"
+            )
+        return self.carried.chips()
 
     @property
     def units(self) -> pa.Table:
@@ -203,15 +230,12 @@ class Result:
             to a million.
         """
         events = self.recorded("link_timeline")
-        self._check_placed("link_timeline")
-        return link_timeline(events, bins)
-
-    def _check_placed(self, what: str) -> None:
         if self.carried is None:
             raise ArgError(
-                f"result of '{self.program}': {what}() is of placed programs; use "
+                f"result of '{self.program}': link_timeline() is of placed programs; use "
                 "simulate(..., place=...)"
             )
+        return link_timeline(events, bins)
 
     def recorded(self, what: str) -> Events:
         """The recorded events that ``what`` needs; raises ArgError for a run that was not
@@ -317,6 +341,7 @@ class Result:
             head += f" = {self.milliseconds:.4g} ms"
         if self.energy is not None:
             head += f", {self.energy.total:.4g} J"
+        chips = getattr(self.carried, "summary", None)
         used = self.bandwidth_utilization
         share = "" if used is None else f", {used:.1%} of peak bandwidth"
         left = (
@@ -325,6 +350,7 @@ class Result:
         return (
             f"{head}, {self.offchip_bytes:,} bytes off chip{share}, {self.flops:,} FLOPs, "
             f"{self.engine_steps:,} steps in {self.wall_seconds:.3g} s{left})"
+            + ("" if chips is None else f"\n{chips}")
             + "".join(f"\nnote: {sentence}" for sentence in self.notes)
         )
 
@@ -339,6 +365,8 @@ class Result:
             ("engine steps", f"{self.engine_steps:,}"),
             ("wall time", f"{self.wall_seconds:.3g} s"),
         ]
+        if (chips := getattr(self.carried, "summary", None)) is not None:
+            rows.append(("chips", chips))
         cells = "".join(
             f"<tr><th style='text-align:left'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>"
             for k, v in rows

@@ -11,7 +11,7 @@ import numpy as np
 from stepsim.arrow import pa
 from stepsim.results import schemas
 from stepsim.results.arrays import arrow_table
-from stepsim.results.columns import ENERGY
+from stepsim.results.columns import COLUMNS, ENERGY
 
 Columns = Mapping[str, Any]
 
@@ -46,6 +46,9 @@ class Tables:
         """The same as an Arrow table."""
         columns = self.unit_columns
         known = schemas.ENERGY_UNITS_SCHEMA if ENERGY[0] in columns else schemas.UNITS_SCHEMA
+        if "chip" in columns:
+            # Of programs on several chips; the others have no such column.
+            known = known.append(COLUMNS["chip"].with_nullable(False))
         return arrow_table(columns, known)
 
     @cached_property

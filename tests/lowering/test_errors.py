@@ -178,6 +178,7 @@ def test_the_parameters_above_are_accepted() -> None:
     free |= {"PromoteOuter", "TakeLast", "ContextDeinterleave", "ContextInterleave"}
     free |= {"FlatmapFilterRowStreamify"}
     free |= {"SendPacket", "MulticastPacket", "ReceivePacket"}  # of networks with a carriage
+    free |= {"SendMessage", "ReceiveMessage"}  # of networks on several chips
     assert set(REGISTRY) == set(PARAMS) | free
 
 

@@ -1,21 +1,24 @@
-"""Tokens that cross a network on chip: its two ends as units, and the network event by event.
+"""Tokens that cross a network on chip or one of chips: its two ends as units, and the network event
+by event.
 
-Every router input and every output is a set of cycles that are taken; every event carries all that
-decides its place among events of one cycle.
+On a chip, every router input and every output is a set of cycles that are taken; every event
+carries all that decides its place among events of one cycle. Between chips, a link is busy or not,
+and has a queue.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from stepsim.lowering.network import Carriage
+from stepsim.lowering.network import Carriage, ChipLinks
 from tests.oracle.fabric import Steps, Token, Unit
 from tests.oracle.payloads import nbytes
 
-__all__ = ["CARRIERS", "Mesh"]
+__all__ = ["CARRIERS", "Crossing", "Mesh"]
 
 _Number = tuple[int, int, int]
 """Creation, route, and place among the packets of the route: the order of packets."""
@@ -119,6 +122,75 @@ class Mesh:
                         self.arrival[own] = c + its.wire + n - 1
 
 
+class Crossing:
+    """The links between the chips of a run: messages come, links are free again."""
+
+    def __init__(self, links: ChipLinks) -> None:
+        self.its = links
+        self.events: list[tuple[int, int, int, int, str, int]] = []
+        self.scheduled = 0
+        self.busy: dict[int, bool] = defaultdict(bool)
+        self.queue: dict[int, deque[int]] = defaultdict(deque)
+        self.messages: list[_Message] = []
+        self.routes: dict[int, list[int]] = defaultdict(list)
+
+    @property
+    def next_time(self) -> int | None:
+        """The time of the next event."""
+        return self.events[0][0] if self.events else None
+
+    def create(self, route: int, path: Sequence[int], now: int, size: int) -> None:
+        number = len(self.messages)
+        place = len(self.routes[route])
+        self.messages.append(_Message(list(path), size))
+        self.routes[route].append(number)
+        # Before all that was scheduled for this time.
+        heapq.heappush(self.events, (now, 0, route, place, "reaches", number))
+
+    def arrived(self, route: int, count: int) -> int | None:
+        """When a message of a route arrived, counted from 0; None when that is not known yet."""
+        return self.messages[self.routes[route][count]].arrival
+
+    def knows(self, route: int, count: int) -> bool:
+        """Whether `arrived` knows."""
+        return self.arrived(route, count) is not None
+
+    def event(self) -> None:
+        """Serve the next event."""
+        now, *_, what, number = heapq.heappop(self.events)
+        if what == "is free":
+            self.busy[number] = False
+            if self.queue[number]:
+                self._start(number, self.queue[number].popleft(), now)
+            return
+        message = self.messages[number]
+        if not message.path:
+            message.arrival = now
+            return
+        link = message.path.pop(0)
+        if self.busy[link]:
+            self.queue[link].append(number)
+        else:
+            self._start(link, number, now)
+
+    def _start(self, link: int, number: int, now: int) -> None:
+        self.busy[link] = True
+        send = self.messages[number].size / self.its.rate[link]
+        self._schedule(now + int(self.its.latency[link] + send), "reaches", number)
+        self._schedule(now + int(send), "is free", link)
+
+    def _schedule(self, time: int, what: str, number: int) -> None:
+        heapq.heappush(self.events, (time, 1, self.scheduled, 0, what, number))
+        self.scheduled += 1
+
+
+@dataclass
+class _Message:
+    path: list[int]
+    size: int
+    arrival: int | None = None
+
+
 def send_packet(u: Unit) -> Steps:
     while isinstance(token := (yield from u.head(u.ins[0])), Token):
         yield from u.emit(u.outs[0], token.payload, token.level)
@@ -154,4 +226,6 @@ CARRIERS = {
     "SendPacket": send_packet,
     "MulticastPacket": multicast_packet,
     "ReceivePacket": receive_packet,
+    "SendMessage": send_packet,
+    "ReceiveMessage": receive_packet,
 }

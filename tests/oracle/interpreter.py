@@ -41,10 +41,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from stepsim.lowering.network import Network
-from tests.oracle.carriers import CARRIERS, Mesh
+from tests.oracle.carriers import CARRIERS, Crossing, Mesh
 from tests.oracle.dram_node import DramNode
 from tests.oracle.fabric import Abort, Account, Channel, Predicate, Steps, Token, Unit
-from tests.oracle.memory import MEMORY, READERS, WRITERS, MemoryNode
+from tests.oracle.memory import MEMORY, READERS, WRITERS, ChipMemories, MemoryNode
 from tests.oracle.units_2026 import SINCE_2026
 from tests.oracle.units_affine import AFFINE
 from tests.oracle.units_basic import BASIC
@@ -90,13 +90,17 @@ class OracleResult:
 
 
 def _build(
-    network: Network, mesh: Mesh | None
-) -> tuple[list[Unit], list[Channel], MemoryNode | DramNode]:
+    network: Network, mesh: Mesh | Crossing | None
+) -> tuple[list[Unit], list[Channel], MemoryNode | DramNode | ChipMemories]:
     channels = [Channel(spec.name, spec.capacity) for spec in network.channels]
     dram = network.timing.dram
+    node: MemoryNode | DramNode | ChipMemories
     node = MemoryNode(network.timing) if dram is None else DramNode(dram)
+    if network.between is not None:
+        assert dram is None
+        node = ChipMemories(network.timing, network.between.chips)
     units = []
-    for spec in network.units:
+    for number, spec in enumerate(network.units):
         unit = Unit(
             spec.name,
             spec.op,
@@ -112,6 +116,9 @@ def _build(
         if spec.op in READERS | WRITERS:
             if isinstance(node, DramNode):
                 unit.port = node.attach(network.accesses[spec.name], spec.params["par"])
+            elif isinstance(node, ChipMemories):
+                assert network.between is not None
+                unit.port = node.nodes[network.between.units[number]].attach(spec.op)
             else:
                 unit.port = node.attach(spec.op)
         if spec.op in CARRIERS:
@@ -174,7 +181,11 @@ def interpret(
     between two of them (RuntimeError beyond).
     ``bodies`` replaces the behaviour of whole operator kinds, for scripted scenarios.
     """
-    mesh = None if network.carriage is None else Mesh(network.carriage)
+    mesh: Mesh | Crossing | None = None
+    if network.carriage is not None:
+        mesh = Mesh(network.carriage)
+    if network.between is not None:
+        mesh = Crossing(network.between)
     units, channels, node = _build(network, mesh)
     known = {**OPS, **CARRIERS, **(bodies or {})}
     coroutines = [_Coroutine(unit, known[unit.op]) for unit in units]

@@ -24,7 +24,9 @@ from tests.oracle.fabric import CLOSED, Abort, Steps, Unit
 from tests.oracle.payloads import ceil_div, linear_levels, tile
 from tests.oracle.units_basic import head_all
 
-__all__ = ["MEMORY", "READERS", "WRITERS", "MemoryNode", "Port", "access", "request_count"]
+__all__ = [
+    "MEMORY", "READERS", "WRITERS", "ChipMemories", "MemoryNode", "Port", "access", "request_count",
+]  # fmt: skip
 
 READERS = frozenset({"OffChipLoad", "DynOffChipLoad", "RandomOffChipLoad"})
 WRITERS = frozenset({"OffChipStore", "RandomOffChipStore"})
@@ -137,6 +139,27 @@ class MemoryNode:
         for number, port in requests:
             first = number * _GOLDEN % 2**32 * len(self.channels) // 2**32
             yield first + port.sent  # which the channel counts
+
+
+class ChipMemories:
+    """A memory node for each of several chips, all in the same cycle."""
+
+    def __init__(self, timing: TimingParams, chips: int) -> None:
+        self.nodes = [MemoryNode(timing) for _ in range(chips)]
+
+    @property
+    def clk(self) -> int:
+        """The cycle that :meth:`cycle` runs next."""
+        return self.nodes[0].clk
+
+    @property
+    def pending(self) -> bool:
+        return any(node.pending for node in self.nodes)
+
+    def cycle(self) -> None:
+        """The same cycle of all nodes."""
+        for node in self.nodes:
+            node.cycle()
 
 
 def request_count(rows: int, cols: int, bpe: float, request_bytes: int) -> int:

@@ -114,7 +114,7 @@ def execute_batch(
     control.every, control.wants_units = int(every), int(into.units.size > 0)
     clock = _Clock(into)
     timed_out, asked = -1, Asked()
-    run = engine_of(image.memory_model, image.growing_words > 0)
+    run = engine_of(image.memory_model, image.carries)
     run.make_ready()  # before the clock starts
     while control.run < runs and not cancelled():
         control.budget = pause_steps

@@ -88,6 +88,35 @@ def table_of(channels: int, bundles: Sequence[int]) -> MemoryTable:
     return MemoryTable(np.concatenate([header, *parts]), cache=at - state)
 
 
+def moved_tables(tables: Sequence[MemoryTable], first: int) -> tuple[list[np.ndarray], int, int]:
+    """The words of the tables of several memories, to lie one behind the other from ``first`` on.
+
+    Behind all of them come their rings, and maps that all of them share: these depend on the
+    machine alone.
+
+    Returns
+    -------
+    The words of each, the end of everything, and how much of it need not be cleared for a run.
+    """
+    maps = max(int(one.words[MAP_COUNT]) for one in tables)
+    begin = first
+    ring = first + sum(len(one.words) for one in tables)
+    rings = [one.cache - int(one.words[MAP_COUNT] * one.words[MAP_WORDS]) for one in tables]
+    shared = ring + sum(rings)
+    moved = []
+    for one, size in zip(tables, rings, strict=True):
+        words = one.words.copy()
+        for part in (LOG, SEGMENTS, CLOCKS, STARTS):
+            words[part] += ring - begin - len(words)
+        words[MAPS] = shared - begin
+        words[MAP_COUNT] = maps
+        moved.append(words)
+        begin += len(words)
+        ring += size
+    end = shared + maps * int(tables[0].words[MAP_WORDS])
+    return moved, end, end - begin
+
+
 def _turns(walk: np.ndarray) -> np.ndarray:
     """How many earlier elements are equal, for every element."""
     order = np.argsort(walk, kind="stable")

@@ -23,6 +23,7 @@ from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.calendar import next_unit, schedule
 from stepsim.kernels.layout import INFINITY, Cause
 from stepsim.kernels.memory.dispatch import advance as advance_memory, issue as issue_at_memory
+from stepsim.kernels.noc import messages
 from stepsim.kernels.noc.calendars import NOTHING, book, first_free, without_past
 from stepsim.kernels.noc.heap import drop_event, push_event
 from stepsim.kernels.noc.trees import (
@@ -228,9 +229,18 @@ def _begin(state, constants):
     words[after + words[_PACKETS] - 1] = NOTHING
 
 
+@inlined
+def has_place(state, constants):
+    """Whether the next packet has a place; those on a chip are counted beforehand."""
+    return state.parameters[constants] != messages.MARK or messages.has_place(state, constants)
+
+
 @kernel
 def send_packet(state, constants, route, path, length, unit, create, nbytes, flits):
     """A packet of ``flits`` is created on a route, which has places under way for it."""
+    if state.parameters[constants] == messages.MARK:
+        messages.send_message(state, route, path, length, unit, create, nbytes)
+        return
     words = state.scratch
     if words[_BEGUN] == 0:
         _begin(state, constants)
@@ -317,6 +327,9 @@ def receive_packet(state, route):
     """The oldest packet of a route, which has arrived, is received; False if the run is to begin
     again with more room."""
     words = state.scratch
+    if words[_ROUTER] == messages.MARK:
+        messages.receive_message(state, route)
+        return True
     if words[_FULL] != 0:
         return False
     oldest = _routes(words, _OLDEST) + route

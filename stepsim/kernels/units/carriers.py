@@ -1,4 +1,5 @@
-"""Carriers: the ends of a route, which take a token to another place as a packet.
+"""Carriers: the ends of a route, which take a token to another place as a packet, or to another
+chip as a message.
 
 ``send_packet`` takes a token from the FIFO at its producer, hands it to the network at its clock
 and sends it to the other end by a FIFO of the tokens under way. ``receive_packet`` waits for the
@@ -49,6 +50,8 @@ def step_send_packet(un, state):
         status = room(un, state, its.under_way)
         if status != 0:
             return status
+        if not carried.has_place(state, its.network):
+            return Status.NO_SPACE
         wait_for_slot(un, state, its.under_way)
         token = state.slots[head_slot(state, its.data)]
         size = token_bytes(state, token)

@@ -1,4 +1,4 @@
-"""Rows of the registry: the units that carry tokens over a network on chip."""
+"""Rows of the registry: the units that carry tokens over a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _send(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     path = [int(port) for port in spec.params["path"]]
     return {
         "network": builder.carriage_record(spec),
-        "flit_bytes": builder.carriage.flit_bytes,
+        "flit_bytes": builder.flit_bytes,
         "route": int(spec.params["route"]),
         "receiver": int(spec.params["receiver"]),
         "length": len(path),
@@ -53,4 +53,6 @@ CARRIER_ROWS: Final[Mapping[str, Row]] = {
     "SendPacket": Row(carriers.SEND, _send),
     "MulticastPacket": Row(carriers.MULTICAST, _multicast),
     "ReceivePacket": Row(carriers.RECEIVE, _receive),
+    "SendMessage": Row(carriers.SEND, _send),
+    "ReceiveMessage": Row(carriers.RECEIVE, _receive),
 }

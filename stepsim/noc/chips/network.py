@@ -56,13 +56,7 @@ def contended(chips: Chips) -> tuple[ChipTopology, ChipDimension]:
             "dimension"
         )
     [dimension] = chips.dimensions
-    least = 3 if dimension.topology == "ring" else 2
-    if dimension.chips < least:
-        other = "; join two chips by topology 'fully-connected'" if dimension.chips == 2 else ""
-        raise ArgError(
-            f"chips.count: topology '{dimension.topology}' joins {least} chips or more, found "
-            f"{dimension.chips}{other}"
-        )
+    check_dimension(dimension, least=2)
     if dimension.topology == "fully-connected" and dimension.chips**2 > _MOST_LINKS:
         raise ArgError(
             f"chips.count: {dimension.chips} chips with a link between any two are more than the "
@@ -70,6 +64,22 @@ def contended(chips: Chips) -> tuple[ChipTopology, ChipDimension]:
             "out"
         )
     return _TOPOLOGIES[dimension.topology], dimension
+
+
+def check_dimension(dimension: ChipDimension, least: int = 1) -> None:
+    """Refuse fewer chips than a topology joins; a ring has three or more, or one alone.
+
+    Raises
+    ------
+    ArgError : there are fewer.
+    """
+    ring = dimension.topology == "ring"
+    if dimension.chips < least or (ring and dimension.chips == 2):
+        other = "; join two chips by topology 'fully-connected'" if dimension.chips == 2 else ""
+        raise ArgError(
+            f"chips.count: topology '{dimension.topology}' joins {3 if ring else 2} chips or "
+            f"more, found {dimension.chips}{other}"
+        )
 
 
 def check_times(what: str, chips: Chips, latest: int, most_bytes: int, steps: int) -> None:

@@ -23,16 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.dtypes import DType, packed_bytes
+from stepsim.dtypes import DType
 from stepsim.errors import MachineError
 from stepsim.graph import (
     Buffer,
     Compute,
-    ElementType,
-    IndexSelector,
     LinearLoad,
     LinearStore,
-    MultiHot,
     RandomLoad,
     RandomStore,
     Tile,
@@ -41,7 +38,7 @@ from stepsim.graph import (
 )
 from stepsim.kernels import Payload
 from stepsim.results import ENERGY, ENERGY_OF_UNITS
-from stepsim.simulation.outcome.token_bytes import token_sizes
+from stepsim.simulation.outcome.token_bytes import payload_of, token_sizes
 
 if TYPE_CHECKING:
     from stepsim.kernels import Execution
@@ -132,7 +129,7 @@ class EnergyAccount:
         # The carriers of placed programs come last, and spend nothing.
         self._flop = np.zeros(self._count)
         self._flop[: len(wiring.units)] = [self._flop_pj(unit) for unit in wiring.units]
-        sizes = [_token_bytes(fifo.stream.type) for fifo in wiring.fifos]
+        sizes = [payload_of(fifo.stream.type) for fifo in wiring.fifos]
         self._bytes = np.array([0 if size is None else size for size in sizes], np.int64)
         self._measured = tuple(fifo for fifo, size in enumerate(sizes) if size is None)
         tuples = any(isinstance(wiring.fifos[one].stream.type, TupleType) for one in self._measured)
@@ -250,17 +247,3 @@ def _lies_on_chip(wiring: Wiring) -> NDArray[np.bool_]:
 def _widest(operands: list[Tile]) -> DType:
     """The element type that operands are brought to; of equally wide ones the first."""
     return max((tile.dtype for tile in operands), key=lambda dtype: dtype.bits)
-
-
-def _token_bytes(element: ElementType) -> int | None:
-    """Payload of a token; None where the run decides it."""
-    if isinstance(element, Tile):
-        if not element.is_static:
-            return None
-        return packed_bytes(int(element.rows) * int(element.cols), element.dtype.bits)
-    if isinstance(element, TupleType):
-        parts = [(_token_bytes(part), count) for part, count in element.counts.items()]
-        known = [size * count for size, count in parts if size is not None]
-        return sum(known) if len(known) == len(parts) else None
-    # A byte for each flag; references and acknowledgments have no payload.
-    return element.width if isinstance(element, MultiHot | IndexSelector) else 0

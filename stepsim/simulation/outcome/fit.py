@@ -1,5 +1,7 @@
 """Whether a program fits its machine: on-chip memory and compute bandwidth, by region where placed.
 
+Of a program on several chips, each chip has the resources of the machine.
+
 Imported for machines that state a capacity. On-chip memory is what the operators of the program
 need, the column ``onchip_bytes`` of executed counting: FIFOs do not count. Compute bandwidth is
 that of the column ``allocated_flops_per_cycle``, with what a machine or a change makes of it.
@@ -36,6 +38,7 @@ class Excess:
     resource : key of the machine.
     needed, available : bytes, or FLOPs per cycle.
     region : number of the die or region; None for the whole machine.
+    chip : number of the chip; None where the program is on one chip alone.
     largest : the operators that need most, with their amounts.
     """
 
@@ -44,6 +47,7 @@ class Excess:
     available: int
     region: int | None
     largest: tuple[tuple[str, int], ...]
+    chip: int | None = None
 
     def __str__(self) -> str:
         unit = "bytes of on-chip memory"
@@ -52,6 +56,8 @@ class Excess:
         where, share = "", ""
         if self.region is not None:
             where, share = f" in region {self.region}", ", an even share of it"
+        if self.chip is not None:
+            where, share = f" on chip {self.chip}", ", each chip of it"
         named = ", ".join(f"{name} ({amount:,})" for name, amount in self.largest)
         return (
             f"it needs {self.needed:,} {unit}{where}, but the machine has {self.available:,} "
@@ -71,16 +77,16 @@ class Fit:
         found: list[Excess] = []
         compute = self._machine.compute
         if compute is not None and compute.flops_per_cycle is not None:
-            found += self._over(COMPUTE, self._bandwidths, compute.flops_per_cycle)
+            found += self._over(COMPUTE, self.bandwidths, compute.flops_per_cycle)
         if self._machine.onchip.capacity_bytes is not None:
-            held = self._held(symbols)
+            held = self.held(symbols)
             if held is not None:
                 found += self._over(ONCHIP, held, self._machine.onchip.capacity_bytes)
         return tuple(found)
 
     def unknown(self, symbols: Mapping[Any, Any] | Bindings) -> str:
         """A sentence on what is unknown before a run; empty if everything is known."""
-        if self._machine.onchip.capacity_bytes is None or self._held(symbols) is not None:
+        if self._machine.onchip.capacity_bytes is None or self.held(symbols) is not None:
             return ""
         return (
             f"on-chip memory of '{self._prepared.program.name}' depends on sizes that only the run "
@@ -88,6 +94,9 @@ class Fit:
         )
 
     def _over(self, resource: str, amounts: Mapping[str, int], most: int) -> Iterable[Excess]:
+        if self._prepared.crossing is not None:
+            yield from self._over_chips(resource, amounts, most)
+            return
         regions = self._machine.regions
         placed = self._prepared.regions
         groups: dict[int | None, Mapping[str, int]] = {None: amounts}
@@ -100,11 +109,20 @@ class Fit:
             room = most if place is None else most // regions
             needed = sum(own.values())
             if needed > room:
-                order = sorted(own.items(), key=lambda one: (-one[1], one[0]))
-                yield Excess(resource, needed, room, place, tuple(order[:_NAMED]))
+                yield Excess(resource, needed, room, place, _largest(own))
+
+    def _over_chips(self, resource: str, amounts: Mapping[str, int], most: int) -> Iterable[Excess]:
+        chips: dict[int, dict[str, int]] = {}
+        for unit in self._prepared.wiring.units:
+            if unit.name in amounts:
+                chips.setdefault(unit.chip, {})[unit.name] = amounts[unit.name]
+        for chip, own in sorted(chips.items()):
+            needed = sum(own.values())
+            if needed > most:
+                yield Excess(resource, needed, most, None, _largest(own), chip)
 
     @cached_property
-    def _bandwidths(self) -> dict[str, int]:
+    def bandwidths(self) -> dict[str, int]:
         """FLOPs per cycle of every operator that is counted as compute, as the image has them."""
         units = self._prepared.wiring.units
         present = compute_bandwidths(self._prepared.template.first)
@@ -120,7 +138,7 @@ class Fit:
         rows = self._prepared.program.metrics(counting="executed").table()
         return {row.operator.title(): row.sizes[1] for row in rows if row.sizes[1] != 0}
 
-    def _held(self, symbols: Mapping[Any, Any] | Bindings) -> dict[str, int] | None:
+    def held(self, symbols: Mapping[Any, Any] | Bindings) -> dict[str, int] | None:
         """Bytes by operator; None where sizes are not known."""
         sizes = self._sizes
         if all(isinstance(size, int) for size in sizes.values()):
@@ -130,6 +148,11 @@ class Fit:
         if not used <= table.keys():
             return None
         return {name: number_of(size, table) for name, size in sizes.items()}
+
+
+def _largest(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    order = sorted(amounts.items(), key=lambda one: (-one[1], one[0]))
+    return tuple(order[:_NAMED])
 
 
 def checked_regions(prepared: Prepared, regions: object) -> dict[str, int]:
@@ -146,6 +169,10 @@ def checked_regions(prepared: Prepared, regions: object) -> dict[str, int]:
         raise ArgError(
             f"{where} must be a mapping from names of operators to numbers of regions, found "
             f"{shown(regions)}"
+        )
+    if prepared.crossing is not None:
+        raise ArgError(
+            f"{where} are of programs on one chip, and this one is on several; leave them out"
         )
     count = prepared.machine.regions
     if count == 1:

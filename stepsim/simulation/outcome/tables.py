@@ -79,6 +79,7 @@ class _Records(NamedTuple):
     channel_names: tuple[str, ...]
     events: Events | None
     energy: UnitEnergy | None
+    unit_chips: tuple[int, ...]
 
 
 def tables_of(
@@ -102,6 +103,7 @@ def tables_of(
         image.channel_names,
         events,
         energy,
+        image.unit_chips,
     )
     return Tables(partial(_unit_columns, records, cycles), partial(_fifo_columns, records))
 
@@ -155,6 +157,7 @@ def _unit_columns(records: _Records, cycles: int) -> dict[str, Any]:
         **{name: [getattr(one, name) for one in records.origins] for name in UnitOrigin._fields},
         **_measured(records.events, unit_occupancy, OF_UNITS, count),
         **({} if records.energy is None else records.energy.columns()),
+        **({"chip": records.unit_chips} if records.unit_chips else {}),
     }
 
 

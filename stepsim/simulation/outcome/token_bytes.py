@@ -8,10 +8,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.dtypes import packed_bytes
+from stepsim.graph import ElementType, IndexSelector, MultiHot, Tile, TupleType
 from stepsim.kernels import Payload
 
 if TYPE_CHECKING:
     from stepsim.simulation.running.image_run import ImageRun
+
+
+def payload_of(element: ElementType) -> int | None:
+    """Payload of a token of a stream; None where the run decides it."""
+    if isinstance(element, Tile):
+        if not element.is_static:
+            return None
+        return packed_bytes(int(element.rows) * int(element.cols), element.dtype.bits)
+    if isinstance(element, TupleType):
+        parts = [(payload_of(part), count) for part, count in element.counts.items()]
+        known = [size * count for size, count in parts if size is not None]
+        return sum(known) if len(known) == len(parts) else None
+    # A byte for each flag; references and acknowledgments have no payload.
+    return element.width if isinstance(element, MultiHot | IndexSelector) else 0
+
 
 _REFERENCES = (Payload.BUFFER, Payload.TUPLE)
 

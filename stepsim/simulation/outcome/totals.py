@@ -98,8 +98,8 @@ def totals_of(execution: Execution, timing: TimingParams, image: Image) -> Total
 
 
 def peak_bandwidth(timing: TimingParams) -> float:
-    """Off-chip bytes per cycle of the machine."""
-    return timing.hbm_channels * timing.request_bytes / timing.hbm_interval
+    """Off-chip bytes per cycle of the machine, on all chips in use."""
+    return timing.chips * timing.hbm_channels * timing.request_bytes / timing.hbm_interval
 
 
 def peak_bytes(cycles: int, timing: TimingParams) -> int | None:
@@ -112,7 +112,7 @@ def peak_bytes(cycles: int, timing: TimingParams) -> int | None:
     if not MEMORY_MODELS[timing.memory_model].shared:
         return None
     starts = -(-cycles // timing.hbm_interval)
-    return (timing.hbm_channels * starts + timing.ahead) * timing.request_bytes
+    return timing.chips * (timing.hbm_channels * starts + timing.ahead) * timing.request_bytes
 
 
 def ending_of(execution: Execution) -> tuple[str, str]:

@@ -238,6 +238,8 @@ def with_machine(prepared: Prepared, machine: Machine | str) -> Prepared:
         placement = placement_of(prepared.program, target, placement)
     timing = timing_of(target)
     places = None if timing.dram is None else prepared.places
+    if prepared.crossing is not None:
+        return _laid_out_anew(prepared, target, given, None)
     if timing.model != prepared.timing.model or not _keeps_addresses(prepared, timing, target):
         return _laid_out_anew(prepared, target, given, places, placement)
     if placement != prepared.placement:

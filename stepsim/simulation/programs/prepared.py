@@ -75,7 +75,7 @@ from stepsim.simulation.programs.on_chip import (
 )
 from stepsim.simulation.programs.provenance import index_digests, provenance_of
 from stepsim.simulation.programs.rerun import Rerun
-from stepsim.simulation.programs.several_chips import check_chips
+from stepsim.simulation.programs.several_chips import Crossing, chips_of, on_chips
 from stepsim.simulation.running.batches import ManyRuns, run_all
 from stepsim.simulation.running.depth_runs import DepthRuns, run_depths
 from stepsim.simulation.running.image_run import ImageRun, Recording, run_image
@@ -91,9 +91,11 @@ if TYPE_CHECKING:
     from stepsim.simulation.outcome import assumptions
     from stepsim.simulation.outcome.energy import EnergyAccount
     from stepsim.simulation.outcome.fit import Fit
+    from stepsim.simulation.programs import chip_loads
     from stepsim.simulation.recording import decisions, events
 else:
     assumptions = deferred("stepsim.simulation.outcome.assumptions")
+    chip_loads = deferred("stepsim.simulation.programs.chip_loads")
     decisions = deferred("stepsim.simulation.recording.decisions")
     events = deferred("stepsim.simulation.recording.events")
 
@@ -126,6 +128,7 @@ class Prepared:
     places : where tensors were put off chip by name, of a tensor or of an operator.
     placement : where operators are on the network on chip of the machine; None: nowhere.
     network : of a placed program, its units with the carriers of tokens.
+    crossing : of a program on several chips, the routes of its streams between them.
     wiring, timing, template, keep : units and FIFOs of the program, the numbers of the machine, the
         image without its routing, and FIFOs whose tokens every run keeps.
     """
@@ -139,11 +142,14 @@ class Prepared:
         places: Mapping[str, Place] | None = None,
         placement: noc.Placement | None = None,
     ) -> None:
-        check_chips(program, machine)
         self.wiring = wiring or wired(program)
+        chips = chips_of(self.wiring, machine)
         network = network_of(self.wiring, machine, fifo_depth, places)
+        self.crossing: Crossing | None = None
         if placement is not None:
             network = on_chip(network, self.wiring, placement)
+        elif len(chips) > 1:
+            network, self.crossing = on_chips(network, self.wiring, machine, chips)
         self.network = network if placement is not None else None
         self.program = program
         self.machine = machine
@@ -257,6 +263,9 @@ class Prepared:
         if self.placement is not None:
             # That of the network is for programs that are not placed.
             notes = tuple(note for note in notes if note != self.placement.network.note)
+        if self.crossing is not None and self.machine.chips is not None:
+            # That of the chips is for programs on one of them.
+            notes = tuple(note for note in notes if note != self.machine.chips.note)
         return (*notes, *((other,) if other else ()), *assumed)
 
     @cached_property
@@ -293,7 +302,7 @@ class Prepared:
 
     @property
     def unit_count(self) -> int:
-        """Number of its units, with the carriers of a placed program."""
+        """Number of its units, with the carriers of tokens between places and chips."""
         return len(self.template.first.units)
 
     @property
@@ -417,7 +426,10 @@ class Prepared:
         notes = self.notes
         if self.fit is not None and (unknown := self.fit.unknown({**self.sizes, **indices})):
             notes += (unknown,)
-        return replace(made, notes=notes, rerun=Rerun(self, indices), carried=loads)
+        carried: NetworkLoads | chip_loads.ChipLoads | None = loads
+        if self.crossing is not None:
+            carried = chip_loads.ChipLoads(self, self.crossing, done, indices)
+        return replace(made, notes=notes, rerun=Rerun(self, indices), carried=carried)
 
     def loads(self, done: ImageRun) -> NetworkLoads | None:
         """What crossed the network on chip in a run; None where the program is not placed."""
@@ -525,6 +537,11 @@ class Prepared:
             record = flag(f"{where} record", record)
         if record:
             check_recorded(where, self.network)
+        if record and self.crossing is not None:
+            raise ArgError(
+                f"{where} runs on several chips cannot be recorded, which questions about them "
+                "need too; leave out the recording, or put all operators on one chip"
+            )
         image = self._image(indices)
         try:
             return run_image(

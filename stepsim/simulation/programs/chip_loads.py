@@ -1,0 +1,149 @@
+"""What the chips of a program did in a run, and what crossed the links between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.arguments import counted
+from stepsim.arrow import pa
+from stepsim.kernels import MEMORY_TAIL, message_loads
+from stepsim.results import schema, utilization
+from stepsim.simulation.outcome.fit import Fit
+from stepsim.simulation.outcome.totals import peak_bytes
+
+if TYPE_CHECKING:
+    from stepsim.graph import Bindings
+    from stepsim.simulation.programs.prepared import Prepared
+    from stepsim.simulation.programs.several_chips import Crossing
+    from stepsim.simulation.running.image_run import ImageRun
+
+
+class ChipLoads:
+    """The loads of a run of a program on several chips."""
+
+    def __init__(
+        self, prepared: Prepared, crossing: Crossing, done: ImageRun, indices: Bindings
+    ) -> None:
+        units = done.execution.units
+        self._crossing = crossing
+        self._cycles = done.totals.cycles
+        self._status = done.totals.status
+        self._ends = units["clk"] + MEMORY_TAIL * (units["port"] >= 0)
+        self._offchip, self._flops = units["traffic"].copy(), units["flops"].copy()
+        one = prepared.timing.chips
+        whole = peak_bytes(self._cycles, prepared.timing)
+        self._peak = None if whole is None else whole // one
+        self._loads = message_loads(
+            done.execution.scratch, len(crossing.used), len(crossing.routes)
+        )
+        self._fit = Fit(prepared)
+        self._symbols: Mapping[Any, Any] = {**prepared.sizes, **indices}
+        self._chip_of = {unit.name: unit.chip for unit in prepared.wiring.units}
+
+    def links(self) -> pa.Table:
+        """A row for every link between chips, in Arrow; see `Result.links`."""
+        links, loads = self._crossing.links, self._loads
+        busy = self._of_links(loads.busy)
+        return _table(
+            "chip_links",
+            {
+                "from_device": links.begin,
+                "to_device": links.end,
+                "link_messages": self._of_links(loads.messages),
+                "link_bytes": self._of_links(loads.nbytes),
+                "link_busy_cycles": busy,
+                "link_waited_cycles": self._of_links(loads.waited),
+                "link_utilization": busy / max(self._cycles, 1),
+            },
+        )
+
+    def chips(self) -> pa.Table:
+        """A row for every chip of the machine, in Arrow; see `Result.chips`."""
+        count = self._crossing.links.chips.total
+        chip = self._crossing.unit_chips
+        ends = np.zeros(count, np.int64)
+        np.maximum.at(ends, chip, self._ends)
+        offchip, flops = (_sums(count, chip, each) for each in (self._offchip, self._flops))
+        bandwidth = self._by_chip(self._fit.bandwidths)
+        held = self._fit.held(self._symbols)
+        onchip = [None] * count if held is None else self._by_chip(held).tolist()
+        source, to = self._ends_of_routes()
+        loads = self._loads
+        return _table(
+            "program_chips",
+            {
+                "chip": np.arange(count),
+                "chip_cycles": ends,
+                "offchip_bytes": offchip,
+                "onchip_bytes": onchip,
+                "flops": flops,
+                "chip_bandwidth_utilization": self._shares(offchip, self._peak),
+                "chip_compute_utilization": self._shares(flops, bandwidth * self._cycles),
+                "sent_messages": _sums(count, source, loads.route_messages),
+                "sent_bytes": _sums(count, source, loads.route_bytes),
+                "received_messages": _sums(count, to, loads.route_messages),
+                "received_bytes": _sums(count, to, loads.route_bytes),
+            },
+        )
+
+    @property
+    def summary(self) -> str:
+        """A sentence on the chips and the busiest link."""
+        chips = counted(len(self._crossing.chips), "chip")
+        loads, links = self._loads, self._crossing.links
+        if not loads.nbytes.any():
+            return f"on {chips}, with nothing sent between them"
+        # Of links that are as busy, that with the most bytes: short messages take no whole cycle.
+        first = int(np.lexsort((-self._crossing.used, loads.nbytes, loads.busy))[-1])
+        link = int(self._crossing.used[first])
+        begin, end = (self._device(int(one[link])) for one in (links.begin, links.end))
+        share = int(loads.busy[first]) / max(self._cycles, 1)
+        return (
+            f"on {chips}; the busiest link is that from {begin} to {end}, with "
+            f"{int(loads.nbytes[first]):,} bytes in {share:.1%} of the cycles"
+        )
+
+    def _device(self, number: int) -> str:
+        chips = self._crossing.links.chips.total
+        return f"chip {number}" if number < chips else "a switch"
+
+    def _of_links(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of all links of the machine, from those of the links in use."""
+        found = np.zeros(self._crossing.links.count, np.int64)
+        found[self._crossing.used] = amounts
+        return found
+
+    def _by_chip(self, amounts: Mapping[str, int]) -> NDArray[np.int64]:
+        """Sums by chip of numbers by the names of operators."""
+        chips = [self._chip_of[name] for name in amounts if name in self._chip_of]
+        values = [value for name, value in amounts.items() if name in self._chip_of]
+        count = self._crossing.links.chips.total
+        return _sums(count, np.array(chips, np.int64), np.array(values, np.int64))
+
+    def _ends_of_routes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The chips at both ends of every route."""
+        # Carriers come last, two for each route: that which sends, and that which receives.
+        chips = self._crossing.unit_chips
+        both = chips[len(chips) - 2 * len(self._crossing.routes) :].reshape(-1, 2)
+        return both[:, 0], both[:, 1]
+
+    def _shares(self, amounts: NDArray[np.int64], room: Any) -> list[float | None]:
+        rooms = [room] * len(amounts) if room is None or np.ndim(room) == 0 else room.tolist()
+        return [
+            utilization(self._status, amount, most)
+            for amount, most in zip(amounts.tolist(), rooms, strict=True)
+        ]
+
+
+def _sums(count: int, places: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    found = np.zeros(count, np.int64)
+    np.add.at(found, places, values)
+    return found
+
+
+def _table(name: str, columns: dict[str, Any]) -> pa.Table:
+    return pa.table(columns, schema=schema(name, columns))
