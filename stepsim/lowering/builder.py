@@ -245,6 +245,11 @@ class ImageBuilder:
         between, ports_of_chips = network.between, ()
         with_ports = readers + writers
         if between is not None:
+            if network.timing.engine_model not in OF_CHIPS:
+                raise LoweringError(
+                    f"memory model {network.timing.memory_model!r} is for units on one chip; "
+                    f"{', '.join(CAN_BE_BOUNDED)} are for several"
+                )
             with_ports.sort(key=lambda unit: between.units[unit])
             chips = np.array([between.units[unit] for unit in with_ports], np.int64)
             ports_of_chips = tuple(np.bincount(chips, minlength=between.chips).tolist())
@@ -480,11 +485,6 @@ def memory_table(
     the number of ports of every chip, where there are several, each with a memory of its own.
     """
     if ports_of_chips:
-        if timing.engine_model not in OF_CHIPS:
-            raise LoweringError(
-                f"memory model {timing.memory_model!r} is for programs on one chip; "
-                f"{', '.join(CAN_BE_BOUNDED)} are for several"
-            )
         ends = np.cumsum(ports_of_chips).tolist()
         parts = [
             bundles[end - count : end] for end, count in zip(ends, ports_of_chips, strict=True)

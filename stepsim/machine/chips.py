@@ -92,10 +92,10 @@ class Chips(Section):
 
     @property
     def note(self) -> str:
-        """What a run uses of the chips, for programs that are on one."""
+        """Where operators are, for programs that do not say it."""
         return (
-            f"this program is on one of the {self.total} chips; `with st.chip(...)` puts operators "
-            "on others"
+            f"operators are on chip 0 of {self.total} unless `with st.chip(...)` puts them on "
+            "others"
         )
 
 

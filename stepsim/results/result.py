@@ -145,6 +145,11 @@ class Result:
         return self.carried.chips()
 
     @property
+    def chips_summary(self) -> str | None:
+        """A sentence on the chips and the busiest link; None for a program on one chip."""
+        return getattr(self.carried, "summary", None)
+
+    @property
     def units(self) -> pa.Table:
         """Arrow table of the units (schema in :mod:`stepsim.results.schema`).
 
@@ -341,7 +346,7 @@ class Result:
             head += f" = {self.milliseconds:.4g} ms"
         if self.energy is not None:
             head += f", {self.energy.total:.4g} J"
-        chips = getattr(self.carried, "summary", None)
+        chips = self.chips_summary
         used = self.bandwidth_utilization
         share = "" if used is None else f", {used:.1%} of peak bandwidth"
         left = (
@@ -365,8 +370,8 @@ class Result:
             ("engine steps", f"{self.engine_steps:,}"),
             ("wall time", f"{self.wall_seconds:.3g} s"),
         ]
-        if (chips := getattr(self.carried, "summary", None)) is not None:
-            rows.append(("chips", chips))
+        if self.chips_summary is not None:
+            rows.append(("chips", self.chips_summary))
         cells = "".join(
             f"<tr><th style='text-align:left'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>"
             for k, v in rows

@@ -42,6 +42,7 @@ from tests.oracle.cases import load_case
 from tests.oracle.compare import assert_same
 from tests.oracle.example import Example
 from tests.oracle.interpreter import interpret
+from tests.oracle.random_chips import chip_networks, on_chips
 from tests.oracle.random_networks import (
     faulty_function_networks,
     faulty_networks,
@@ -88,10 +89,16 @@ MAP_OF_THREE = joined(
 )
 
 
+BETWEEN = on_chips(
+    EXAMPLES[0].network, range(len(EXAMPLES[0].network.units)), topology="ring", chips=64,
+    latency=20.0, rate=3.5,
+)  # fmt: skip
 CARRIED = placed(EXAMPLES[0].network, range(len(EXAMPLES[0].network.units)), rows=4, cols=4)
 
 
-@pytest.mark.parametrize("network", [MAP_OF_THREE, CARRIED], ids=["map of three", "carried"])
+@pytest.mark.parametrize(
+    "network", [MAP_OF_THREE, CARRIED, BETWEEN], ids=["map of three", "carried", "between chips"]
+)
 def test_other_units(network: Network) -> None:
     assert run_engine(network).status == "ok"
 
@@ -109,7 +116,7 @@ def test_units_of_every_kind_are_in_examples() -> None:
     st.one_of(
         random_networks(max_slack=1), routed_networks(), function_networks(), scan_networks(),
         scan_networks(faulty=True), faulty_function_networks(), faulty_networks(),
-        placed_networks(random_networks(max_slack=1)),
+        placed_networks(random_networks(max_slack=1)), chip_networks(random_networks(max_slack=1)),
     )
 )  # fmt: skip
 def test_random_networks(network: Network) -> None:

@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
     [
         "test_differential.py::test_engine_agrees_with_the_interpreter",
         "test_differential.py::test_failures_and_deadlocks_agree",
+        "test_messages_of_tokens.py::test_engine_agrees_with_the_interpreter",
+        "test_messages_of_tokens.py::test_given_messages_take_the_times_of_messages_alone",
         "test_cases.py",
         "test_many_inputs.py::test_plans_are_those_of_a_scan",
         "test_memory.py",

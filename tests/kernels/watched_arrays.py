@@ -60,6 +60,10 @@ class WatchedArray:
             raise OutsideError(f"{self.name}[{part!r}] of {len(self.array)} entries")
         return self.array[begin:end]
 
+    def view(self, kind: Any) -> Any:
+        """The same words as numbers of another kind."""
+        return WatchedArray(f"{self.name} as {kind.__name__}", self.array.view(kind))
+
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return WatchedArray(f"{self.name}[{index.start}:{index.stop}]", self._part(index))

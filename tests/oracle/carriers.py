@@ -156,7 +156,12 @@ class Crossing:
         return self.arrived(route, count) is not None
 
     def event(self) -> None:
-        """Serve the next event."""
+        """Serve all events of the next cycle; what units send because of them comes after these."""
+        cycle = self.next_time
+        while self.next_time == cycle:
+            self._next()
+
+    def _next(self) -> None:
         now, *_, what, number = heapq.heappop(self.events)
         if what == "is free":
             self.busy[number] = False

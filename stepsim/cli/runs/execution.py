@@ -346,4 +346,8 @@ def _show(
         resource = stepsim.report.busiest_resource(
             busiest, result.cycles, result.bus_bytes, result.peak_bytes
         )
-        show("", resource, "`stepsim why` says what bounds the run and what would help")
+        chips = result.chips_summary
+        if chips is None:
+            show("", resource, "`stepsim why` says what bounds the run and what would help")
+        else:
+            show("", resource, chips)

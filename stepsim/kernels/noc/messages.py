@@ -5,7 +5,8 @@ wait in the order in which they came. When it starts a message of ``size`` bytes
 the next device ``latency + size / rate`` cycles later, and the link is free after ``size / rate``,
 both rounded down; see :mod:`stepsim.kernels.noc.chips`, which has the same rules. In a cycle,
 messages that are created come first, by the numbers of their routes, and then what was scheduled,
-in the order of scheduling.
+in the order of scheduling. A message that can be created because another arrived in the same cycle,
+and made room, comes after all of these.
 
 As in :mod:`stepsim.kernels.noc.carried`, events are served when no unit can run and whatever
 happens next happens later. A message is a slot of the arena, so that there is room for as many as

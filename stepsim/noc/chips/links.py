@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import accumulate
 from typing import Final
 
@@ -60,7 +59,7 @@ class ChipLinks:
         self.begin = np.concatenate([one for one, _ in ends])
         self.end = np.concatenate([other for _, other in ends])
         self.dimension = np.repeat(np.arange(len(sizes)), counts)
-        self.path = cache(self._path)
+        self._known: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def rates(self, clock_ghz: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Latency in cycles and rate in bytes per cycle of every link, at this clock."""
@@ -68,8 +67,15 @@ class ChipLinks:
         rate = np.array([one.bytes_per_ns / clock_ghz for one in self._dimensions])
         return latency[self.dimension], rate[self.dimension]
 
-    def _path(self, source: int, destination: int) -> tuple[int, ...]:
+    def path(self, source: int, destination: int) -> tuple[int, ...]:
         """The links of a route: through the dimensions in their order, in each as in one alone."""
+        known = self._known.get((source, destination))
+        if known is None:
+            known = tuple(self._path(source, destination))
+            self._known[source, destination] = known
+        return known
+
+    def _path(self, source: int, destination: int) -> list[int]:
         found: list[int] = []
         here = source
         for number, one in enumerate(self._dimensions):
@@ -78,7 +84,7 @@ class ChipLinks:
             if a != b:
                 found += self._within(number, here, a, b)
                 here += (b - a) * stride
-        return tuple(found)
+        return found
 
     def _within(self, number: int, here: int, a: int, b: int) -> list[int]:
         one, first, stride = self._dimensions[number], self._first[number], self._strides[number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,8 +45,20 @@ class ChipLoads:
         self._symbols: Mapping[Any, Any] = {**prepared.sizes, **indices}
         self._chip_of = {unit.name: unit.chip for unit in prepared.wiring.units}
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The program and its image have megabytes.
+        return {"_links": self._links, "_chips": self._chips, "summary": self.summary}
+
     def links(self) -> pa.Table:
         """A row for every link between chips, in Arrow; see `Result.links`."""
+        return self._links
+
+    def chips(self) -> pa.Table:
+        """A row for every chip of the machine, in Arrow; see `Result.chips`."""
+        return self._chips
+
+    @cached_property
+    def _links(self) -> pa.Table:
         links, loads = self._crossing.links, self._loads
         busy = self._of_links(loads.busy)
         return _table(
@@ -61,8 +74,8 @@ class ChipLoads:
             },
         )
 
-    def chips(self) -> pa.Table:
-        """A row for every chip of the machine, in Arrow; see `Result.chips`."""
+    @cached_property
+    def _chips(self) -> pa.Table:
         count = self._crossing.links.chips.total
         chip = self._crossing.unit_chips
         ends = np.zeros(count, np.int64)
@@ -90,7 +103,7 @@ class ChipLoads:
             },
         )
 
-    @property
+    @cached_property
     def summary(self) -> str:
         """A sentence on the chips and the busiest link."""
         chips = counted(len(self._crossing.chips), "chip")

@@ -119,7 +119,7 @@ def test_a_machine_with_chips_is_one_network() -> None:
         "all-reduce", 1 << 20, _chips("switch", 4), memory_gbps=machine.peak_bandwidth
     )
     assert run.ns == stated.ns
-    assert "this program is on one of the 4 chips" in " ".join(machine.notes)
+    assert "operators are on chip 0 of 4 unless" in " ".join(machine.notes)
     assert load_machine("sda-1024").notes == ()
     assert load_machine("sda-1024").chips is None
     assert "chips" not in load_machine("sda-1024").to_dict()

@@ -1,0 +1,236 @@
+"""Programs on several chips: tables, changes, capacities, and what is refused by name."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pytest
+
+import stepsim as st
+from stepsim.errors import ArgError, LoweringError
+from stepsim.machine import Machine, load_machine
+
+RING: dict[str, Any] = {
+    "chips.count": 4,
+    "chips.topology": "ring",
+    "chips.gib_per_s": 50,
+    "chips.latency_ns": 500,
+    "clock_ghz": 1,
+}
+
+ENERGIES = {
+    f"energy.{name}": 1
+    for name in (
+        "offchip_pj_per_byte", "onchip_read_pj_per_byte", "onchip_write_pj_per_byte",
+        "fifo_pj_per_byte", "static_watts",
+    )
+} | {"energy.sources": "these tests"}  # fmt: skip
+
+
+def machine(**changed: Any) -> Machine:
+    return load_machine("sda-1024", RING | {k.replace("__", "."): v for k, v in changed.items()})
+
+
+def spread(chips: tuple[int, int, int] = (0, 1, 2), rows: int = 128) -> st.Program:
+    """Rows are loaded on one chip, pass a function on another, and are stored on a third."""
+    with st.Program("spread", compute_bw=256) as program:
+        with st.chip(chips[0]):
+            x = st.linear_load(st.spec(rows, 64, name="x"), tile=(16, 64)).flatten(0, 1)
+        with st.chip(chips[1]):
+            y = x.map(st.fn.silu)
+        with st.chip(chips[2]):
+            st.linear_store(y, "y")
+    return program
+
+
+def test_the_tables_of_chips_and_links() -> None:
+    run = st.simulate(spread(), machine())
+    chips = run.chips().to_pydict()
+    assert chips["chip"] == [0, 1, 2, 3]
+    assert chips["offchip_bytes"] == [16384, 0, 16384, 0]
+    assert chips["flops"] == [0, run.flops, 0, 0]
+    assert chips["sent_bytes"] == [16384, 16384, 0, 0]
+    assert chips["received_messages"] == [0, 8, 8, 0]
+    assert max(chips["chip_cycles"]) == run.cycles
+    assert chips["chip_cycles"][3] == 0
+    assert sum(chips["onchip_bytes"]) == int(spread().metrics().on_chip_memory)
+    assert chips["chip_compute_utilization"] == [None, run.flops / run.cycles / 256, None, None]
+    assert run.peak_bandwidth == 3 * machine().peak_bandwidth
+    share = sum(chips["chip_bandwidth_utilization"]) / 3
+    assert share == pytest.approx(run.bandwidth_utilization)
+    links = run.links().to_pylist()
+    ends = [(link["from_device"], link["to_device"]) for link in links]
+    assert ends == [(0, 1), (1, 2), (2, 3), (3, 0), (0, 3), (1, 0), (2, 1), (3, 2)]
+    assert [link["link_bytes"] for link in links] == [16384, 16384, 0, 0, 0, 0, 0, 0]
+    busy = 8 * int(2048 / (50 * 2**30 / 1e9))
+    assert links[0]["link_busy_cycles"] == busy
+    assert links[0]["link_utilization"] == busy / run.cycles
+    for table in (run.chips(), run.links()):
+        assert all(field.metadata[b"definition"] for field in table.schema)
+    assert "on 3 chips; the busiest link is that from chip 0 to chip 1, with 16,384" in str(run)
+    assert "on 3 chips" in run._repr_html_()
+    assert not [note for note in run.notes if "chip 0 of 4" in note]
+
+
+def test_units_have_a_column_of_chips_only_where_there_are_several() -> None:
+    run = st.simulate(spread(), machine())
+    chip = dict(zip(run.units["name"].to_pylist(), run.units["chip"].to_pylist(), strict=True))
+    assert chip["linear_load#0"] == chip["flatten#1: send"] == 0
+    assert chip["silu#2"] == chip["flatten#1: receive"] == 1
+    assert chip["linear_store#3"] == chip["silu#2: receive"] == 2
+    again = pickle.loads(pickle.dumps(run))
+    assert again.units == run.units
+    assert (again.chips(), again.links()) == (run.chips(), run.links())
+    assert str(again) == str(run)
+    assert "chip" not in st.simulate(spread((0, 0, 0)), machine()).units.column_names
+
+
+@pytest.mark.parametrize("chip", [0, 3])
+def test_a_program_on_one_chip_is_that_without_chips(chip: int) -> None:
+    with st.Program("spread", compute_bw=256) as plain:
+        x = st.linear_load(st.spec(128, 64, name="x"), tile=(16, 64)).flatten(0, 1)
+        st.linear_store(x.map(st.fn.silu), "y")
+    run, other = st.simulate(spread((chip,) * 3), machine()), st.simulate(plain, machine())
+    assert (run.cycles, run.engine_steps) == (other.cycles, other.engine_steps)
+    assert run.provenance["image_hash"] == other.provenance["image_hash"]
+    assert [note for note in run.notes if "chip 0 of 4" in note]
+    with pytest.raises(ArgError, match=r"chips\(\) is of programs on several chips"):
+        run.chips()
+    with pytest.raises(ArgError, match=r"links\(\) is of placed programs and of programs on"):
+        run.links()
+
+
+def test_the_clock_decides_the_cycles_between_chips() -> None:
+    slow, fast = (st.simulate(spread(rows=16), machine(clock_ghz=ghz)) for ghz in (1, 2))
+    assert fast.cycles - slow.cycles == 2 * (int(2 * (500 + 38.146)) - int(500 + 38.146))
+
+
+def test_chips_in_two_dimensions() -> None:
+    grid = machine(
+        chips__count=[2, 3], chips__topology=["switch", "ring"], chips__latency_ns=[100, 500]
+    )
+    run = st.simulate(spread((0, 5, 1)), grid)
+    used = {
+        (link["from_device"], link["to_device"])
+        for link in run.links().to_pylist()
+        if link["link_bytes"]
+    }
+    # Chips 0 and 1 have a switch (6), 2 and 3 the next, 4 and 5 the last; 0, 2, 4 are a ring.
+    assert used == {(0, 6), (6, 1), (1, 5), (5, 1)}
+
+
+def test_changes_are_those_of_the_program_built_so() -> None:
+    prepared = st.simulation.prepare(spread(), machine())
+    wide = machine(chips__gib_per_s=5, hbm__channels=8)
+    images = (
+        prepared.changed(machine=wide).image(),
+        st.simulation.prepare(spread(), wide).image(),
+    )
+    assert images[0].digest() == images[1].digest()
+    assert prepared.changed(machine=wide).run().cycles > prepared.run().cycles
+    deep = prepared.changed(fifo_depth=7)
+    assert (
+        deep.image().digest()
+        == st.simulation.prepare(spread(), machine(), fifo_depth=7).image().digest()
+    )
+    more = prepared.changed(par_dispatch={"linear_load#0": 4}, compute={"silu#2": 2})
+    assert more.run().cycles < prepared.run().cycles
+    with pytest.raises(ArgError, match="is a single chip"):
+        prepared.changed(machine="sda-1024")
+    depths = [{"flatten#1": depth} for depth in (1, 2, 9)]
+    found = prepared.run_depths(depths)
+    assert found.cycles.tolist() == [
+        prepared.changed(fifo_depths=one).run().cycles for one in depths
+    ]
+
+
+def test_many_runs_are_single_runs() -> None:
+    def program() -> tuple[st.Program, st.graph.Routing]:
+        with st.Program("experts", compute_bw=64) as made:
+            table = st.routing(st.spec(8, 1), experts=2)
+            x = st.linear_load(st.spec(8, 8), tile=(1, 8)).flatten(0, 1)
+            for chip, part in enumerate(st.partition(x, table.multihot())):
+                with st.chip(chip + 1):
+                    part.promote().accum(st.fn.pack_rows, rank=1).map(st.fn.silu).consume()
+        return made, table
+
+    made, table = program()
+    routes = np.array([[[0], [1]] * 4, [[0]] * 8, [[1]] * 7 + [[0]]])
+    many, units = st.simulate_many(made, {table: routes}, machines=[machine()], units=True)
+    for number, rows in enumerate(routes):
+        run = st.simulate(made, machine(), bindings={table: rows})
+        assert many["cycles"][number].as_py() == run.cycles
+        # A row of 8 bf16 numbers has 16 bytes.
+        received = run.chips()["received_bytes"].to_pylist()
+        assert received == [0, 16 * int((rows == 0).sum()), 16 * int((rows == 1).sum()), 0]
+        mine = units.filter(pa.compute.equal(units["number"], number))
+        assert mine["name"].to_pylist() == run.units["name"].to_pylist()
+        assert mine["wait_memory"].to_pylist() == run.units["wait_memory"].to_pylist()
+
+
+def test_a_machine_needs_a_clock_and_a_memory_that_can_be_copied() -> None:
+    with pytest.raises(ArgError, match=r"on chip 2, and machine .* states no clock.* clock_ghz"):
+        st.simulate(spread(), machine(clock_ghz=None))
+    with pytest.raises(ArgError, match=r"on chip 2, and machine .* hbm.model 'dram'.*addresses"):
+        st.simulate(spread(), load_machine("hdl-dram", RING))
+    with pytest.raises(ArgError, match="section energy"):
+        st.simulate(spread(), load_machine("sda-1024", RING | ENERGIES))
+    with pytest.raises(ArgError, match=r"links of 5.36871e-08 bytes per cycle"):
+        st.simulate(spread(), machine(chips__gib_per_s=5e-8))
+    with pytest.raises(ArgError, match="topology 'ring' joins 3 chips or more, found 2"):
+        st.simulate(spread((0, 1, 1)), machine(chips__count=2))
+
+
+def test_tensors_of_a_chip_must_fit_its_memory() -> None:
+    assert st.simulate(spread(), machine(hbm__capacity_bytes=16384)).status == "ok"
+    with pytest.raises(LoweringError, match=r"tensors of chip 0 have 16,384 bytes.*16,383.*x \(16"):
+        st.simulate(spread(), machine(hbm__capacity_bytes=16383))
+    # What is loaded twice on a chip is there once.
+    with st.Program("twice", compute_bw=64) as twice:
+        for chip in (0, 1, 1):
+            with st.chip(chip):
+                st.linear_load(st.spec(64, 64, name="w"), tile=(16, 64)).flatten(0, 1).consume()
+    assert st.simulate(twice, machine(hbm__capacity_bytes=8192)).status == "ok"
+
+
+def test_each_chip_has_the_on_chip_memory_and_compute_of_the_machine() -> None:
+    assert st.simulate(spread(), machine(onchip__capacity_bytes=4096)).status == "ok"
+    run = st.simulate(spread(), machine(onchip__capacity_bytes=2048))
+    assert run.status == "infeasible"
+    assert "4,096 bytes of on-chip memory on chip 0, but the machine has 2,048" in str(
+        run.diagnosis
+    )
+    run = st.simulate(spread(), machine(compute__flops_per_cycle=255))
+    assert "256 FLOPs per cycle of compute bandwidth on chip 1" in str(run.diagnosis)
+    assert st.simulate(spread(), machine(compute__flops_per_cycle=256)).status == "ok"
+
+
+def test_buffers_stay_on_their_chip() -> None:
+    with st.Program("buffers", compute_bw=64) as program:
+        x = st.linear_load(st.spec(64, 64), tile=(16, 64)).bufferize(1)
+        with st.chip(1):
+            x.streamify(repeat=2).consume()
+    with pytest.raises(ArgError, match=r"streamify#2 on chip 1 reads buffers of bufferize#1 on ch"):
+        st.simulate(program, machine())
+
+
+def test_what_is_not_possible_on_several_chips_is_refused() -> None:
+    program, target = spread(), machine()
+    for call in (
+        lambda: st.simulate(program, target, record=True),
+        lambda: st.why(program, target),
+        lambda: st.simulate(program, target).why(),
+    ):
+        with pytest.raises(ArgError, match="runs on several chips cannot be recorded"):
+            call()
+    with pytest.raises(ArgError, match="FIFOs of programs on several chips cannot be sized"):
+        st.size_fifos(program, target)
+    with pytest.raises(ArgError, match="regions are of programs on one chip"):
+        st.simulate(program, machine(compute__regions=2), regions={"silu#2": 1})
+    placed = machine(noc="mesh")
+    with pytest.raises(ArgError, match="is on chip 1"):
+        st.place(program, placed)
