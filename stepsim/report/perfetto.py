@@ -19,6 +19,8 @@ from stepsim.report.slices import (
     Changes,
     Slices,
     fifo_changes,
+    joined,
+    link_slices,
     thinned,
     thinned_changes,
     unit_slices,
@@ -109,7 +111,8 @@ def write_perfetto(
     """Write the timeline of a recorded run, to open in https://ui.perfetto.dev.
 
     Each operator has a track, below its stage, with slices for its work and for every cause of a
-    wait, with the FIFO concerned. FIFOs have counters of the slots in use; the memory has those of
+    wait, with the FIFO concerned. Links of the network on chip have slices for the flits of each
+    FIFO. FIFOs have counters of the slots in use; the memory has those of
     :meth:`Result.timeline <stepsim.Result.timeline>`. A cycle is shown as a nanosecond. If the file
     would be larger than ``limit_bytes``, it is sampled.
 
@@ -186,8 +189,11 @@ class _Picture:
     ) -> None:
         self._result, self._events, self._span = result, events, span
         self._fifos = fifos
-        tracks = 2 * len(events.units) + len(events.fifos) + 20
-        names = sum(map(len, (*events.units, *events.fifos)))
+        self._links = [events.ports[port] for port in np.unique(events.passed["port"]).tolist()]
+        self._flits = 1 + len(events.causes)  # kind of slices of links, behind work and waits
+        self._idle = self._flits + 1
+        tracks = 2 * len(events.units) + len(events.fifos) + len(self._links) + 20
+        names = sum(map(len, (*events.units, *events.fifos, *self._links)))
         self._size = sizes(events.cycles, tracks, len(events.fifos) + len(events.units))
         # A counter with fractional values takes 8 bytes more.
         fixed = tracks * self._size.track + 4 * names
@@ -208,11 +214,14 @@ class _Picture:
     def _sampled(self, room: int) -> tuple[int, Slices, Changes]:
         """The finest sampling that fits."""
         first, after = self._span
-        everything = unit_slices(self._events).inside(first, after)
-        every_change = fifo_changes(self._events, first, after)
+        events = self._events
+        links = link_slices(events, len(events.units), self._flits, self._idle)
+        everything = joined(unit_slices(events), links).inside(first, after)
+        every_change = fifo_changes(events, first, after)
         grain = 1
         while True:
             slices = thinned(everything, grain)
+            slices = slices.chosen(slices.kind != self._idle)
             changes = thinned_changes(every_change, grain)
             size = len(slices) * self._size.slice + len(changes) * self._size.counter
             size += int((slices.about >= 0).sum()) * self._size.text
@@ -235,7 +244,7 @@ class _Picture:
 
     def write(self, file: Any) -> TimelineFile:
         events, (first, after) = self._events, self._span
-        kinds = ["work", *(_NAMES[cause] for cause in events.causes)]
+        kinds = ["work", *(_NAMES[cause] for cause in events.causes), "flits", "idle"]
         names = dict(enumerate(kinds))
         names |= {kind + MIXED: f"mostly {name}" for kind, name in enumerate(kinds)}
         causes = [*self._causes, *(f"mostly {cause}" for cause in self._causes)]
@@ -245,6 +254,9 @@ class _Picture:
         self._write_path(trace)
         self._write_memory(trace)
         tracks = _unit_tracks(trace, events.units)
+        if self._links:
+            network = trace.track("network", description="Flits that passed every link.")
+            tracks += [trace.track(link, network) for link in self._links]
         for unit, begin, end, kind, fifo in self._slices.rows():
             trace.slice(tracks[unit], begin, end, names[kind], fifo)
         self._write_flows(trace, tracks)

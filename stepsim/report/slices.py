@@ -91,6 +91,32 @@ def unit_slices(events: Events) -> Slices:
     return made.chosen(np.lexsort((made.begin, track)))
 
 
+def link_slices(events: Events, first_track: int, busy: int, idle: int) -> Slices:
+    """What passed every link of the network on chip, about the FIFO, and the time between.
+
+    Links that flits passed have the tracks from ``first_track`` on, in the order of their numbers.
+    """
+    passed = events.passed
+    port, begin, end = (passed[name].astype(np.int64) for name in ("port", "begin", "end"))
+    _, track = np.unique(port, return_inverse=True)
+    same = np.append(False, track[1:] == track[:-1])[: len(track)]
+    before = np.where(same, np.roll(end, 1), 0)
+    gap = before < begin
+    made = Slices(
+        first_track + np.concatenate((track, track[gap])).astype(np.int64),
+        np.concatenate((begin, before[gap])),
+        np.concatenate((end, begin[gap])),
+        np.concatenate((np.full(len(track), busy), np.full(int(gap.sum()), idle))),
+        np.concatenate((passed["fifo"].astype(np.int64), np.full(int(gap.sum()), -1))),
+    )
+    return made.chosen(np.lexsort((made.begin, made.track)))
+
+
+def joined(first: Slices, second: Slices) -> Slices:
+    """The slices of two sets of tracks."""
+    return Slices(*map(np.concatenate, zip(first._columns, second._columns, strict=True)))
+
+
 def thinned(slices: Slices, grain: int) -> Slices:
     """The slices, with adjacent ones shorter than ``grain`` cycles merged, one grain at a time."""
     if grain <= 1 or not len(slices):

@@ -292,3 +292,46 @@ def test_segments_are_columns_of_a_table(result: st.Result, tmp_path: Path) -> N
     empty = pa.table({"begin": [], "end": [], "cause": [], "operator": []})
     write_perfetto(result, tmp_path / "t.pftrace", segments=empty)
     assert "critical path" not in ReadBack(tmp_path / "t.pftrace").slices
+
+
+def _placed(rows: int = 256) -> st.Result:
+    """Two streams that share the links of a row of tiles."""
+    with st.Program("placed", compute_bw=1 << 20) as program:
+        for name in "ab":
+            x = st.linear_load(st.spec(rows, 64), tile=(16, 64), label=name).flatten(0, 1)
+            x.map(st.fn.silu).consume()
+    machine = st.load_machine("sda-1024", {"noc": "mesh", "noc.rows": 1, "noc.cols": 8})
+    assert machine.noc is not None
+    places = dict(zip(st.noc.placed_operators(program), [0, 2, 4, 6, 1, 3, 5, 7], strict=True))
+    placement = st.noc.Placement(program, machine.noc, places)
+    return st.simulate(program, machine, place=placement, record=True)
+
+
+def test_links_have_tracks_of_their_flits(tmp_path: Path) -> None:
+    result = _placed()
+    write_perfetto(result, tmp_path / "placed.pftrace")
+    found = ReadBack(tmp_path / "placed.pftrace")
+    links = {link["link_name"]: link["link_flits"] for link in result.links().to_pylist()}
+    used = {name for name, flits in links.items() if flits}
+    assert used
+    for name in used:
+        assert found.spent(name, "flits") == links[name]
+        assert {about for *_, about in found.slices[name]} <= set(result.fifos["name"].to_pylist())
+    assert "out of 0" in found.slices
+    assert not {name for name, flits in links.items() if not flits} & set(found.slices)
+    waited = sum(unit["wait_memory"] for unit in units(result) if unit["operator"] != "OffChipLoad")
+    spent = sum(found.spent(unit["name"], "wait for a packet") for unit in units(result))
+    assert spent == waited > 0
+    in_turn(found, result.cycles)
+
+
+def test_tracks_of_links_fit_the_limit(tmp_path: Path) -> None:
+    result, limit = _placed(4096), 600_000
+    whole = write_perfetto(result, tmp_path / "whole.pftrace")
+    assert whole.nbytes > limit
+    made = write_perfetto(result, tmp_path / "small.pftrace", limit_bytes=limit)
+    assert made.grain > 1
+    assert made.nbytes <= limit
+    found = ReadBack(tmp_path / "small.pftrace")
+    assert "mostly flits" in {name for _, _, name, *_ in found.slices["2 east"]}
+    in_turn(found, result.cycles)
