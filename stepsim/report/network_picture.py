@@ -29,7 +29,8 @@ _FILLS: Final = {"W": "#ffffff", "D": "#cfe0f3", "E": "#dcecd5", "U": "#ececec"}
 _KEY: Final = {"W": "worker", "D": "DRAM", "E": "Ethernet", "U": "unused"}
 _COLD: Final = (221, 221, 221)
 _HOT: Final = (178, 24, 43)
-_MOST_PLACES: Final = 4096
+MOST_PLACES: Final = 4096
+"""Places of a network that is drawn."""
 
 Point = tuple[float, float]
 
@@ -104,12 +105,12 @@ def _write(
     file = Path(path)
     if file.suffix.lower() != ".svg":
         raise OutputError(f"{file}: the suffix is {file.suffix or 'missing'}, expected .svg")
-    if topology.places > _MOST_PLACES:
+    if topology.places > MOST_PLACES:
         raise OutputError(
             f"{file}: a network of {topology.places:,} places is not drawn; expected at most "
-            f"{_MOST_PLACES:,}, use {instead}"
+            f"{MOST_PLACES:,}, use {instead}"
         )
-    points = _points(topology)
+    points = place_points(topology, (_STEP, _STEP), (_MARGIN, _HEAD + _MARGIN))
     wide = max(max(x for x, _ in points) + _MARGIN, 420.0)
     high = max(y for _, y in points) + _MARGIN
     body = [
@@ -129,17 +130,24 @@ def _svg(wide: float, high: float, body: list[str]) -> str:
     )
 
 
-def _points(topology: Topology) -> list[Point]:
-    """Where the middle of every place is, and at last that of a switch."""
+def place_points(topology: Topology, apart: Point, first: Point) -> list[Point]:
+    """Where the middle of every place is, and at last that of a switch.
+
+    Parameters
+    ----------
+    apart : of the middles of neighbors, in x and y.
+    first : the least x and y of them.
+    """
     network = topology.network
     if topology.is_grid:
         return [
-            (_MARGIN + _STEP * (place % network.cols), _HEAD + _MARGIN + _STEP * (
-                place // network.cols)) for place in range(topology.places)
+            (first[0] + apart[0] * (place % network.cols),
+             first[1] + apart[1] * (place // network.cols))
+            for place in range(topology.places)
         ]  # fmt: skip
-    count = topology.places
-    radius = max(1.5 * _STEP, _STEP * count / (2 * math.pi))
-    middle = _MARGIN + radius, _HEAD + _MARGIN + radius
+    count, step = topology.places, max(apart)
+    radius = max(1.5 * step, step * count / (2 * math.pi))
+    middle = first[0] + radius, first[1] + radius
     around = [
         (
             middle[0] + radius * math.sin(2 * math.pi * i / count),
@@ -150,23 +158,29 @@ def _points(topology: Topology) -> list[Point]:
     return [*around, middle] if network.topology == "switch" else around
 
 
+def link_ends(
+    topology: Topology, link: int, points: list[Point], apart: Point, aside: float
+) -> tuple[Point, Point]:
+    """Where a link begins and ends between the `place_points`, to the right of its way."""
+    one, other = (int(place[0]) for place in topology.places_of(np.array([link])))
+    begin, end = points[one], points[other]
+    if topology.is_grid:
+        ways = ((apart[0], 0.0), (0.0, apart[1]), (0.0, -apart[1]), (-apart[0], 0.0))
+        across, down = ways[link % 4]
+        far = abs(end[0] - begin[0] - across) + abs(end[1] - begin[1] - down)
+        if far > 1e-6:  # around the edge
+            end = begin[0] + across * 0.6, begin[1] + down * 0.6
+    length = math.hypot(end[0] - begin[0], end[1] - begin[1])
+    x, y = -(end[1] - begin[1]) / length * aside, (end[0] - begin[0]) / length * aside
+    return (begin[0] + x, begin[1] + y), (end[0] + x, end[1] + y)
+
+
 def _links(topology: Topology, rows: list[_Link], points: list[Point]) -> Iterator[str]:
     for link, share, about in sorted(rows, key=lambda row: row[1]):
-        one, other = (int(place[0]) for place in topology.places_of(np.array([link])))
-        begin, end = points[one], points[other]
-        if topology.is_grid:
-            ways = ((_STEP, 0.0), (0.0, _STEP), (0.0, -_STEP), (-_STEP, 0.0))
-            across, down = ways[link % 4]
-            direct = abs(end[0] - begin[0]) + abs(end[1] - begin[1]) <= _STEP + 1e-6
-            same = (end[0] - begin[0]) * across + (end[1] - begin[1]) * down > 0
-            if not (direct and same):  # around the edge
-                end = begin[0] + across * 0.6, begin[1] + down * 0.6
-        length = math.hypot(end[0] - begin[0], end[1] - begin[1])
-        # Each link of a pair is to the right of its way.
-        aside = -(end[1] - begin[1]) / length * _APART, (end[0] - begin[0]) / length * _APART
+        begin, end = link_ends(topology, link, points, (_STEP, _STEP), _APART)
         yield (
-            f'<line x1="{begin[0] + aside[0]:.1f}" y1="{begin[1] + aside[1]:.1f}" '
-            f'x2="{end[0] + aside[0]:.1f}" y2="{end[1] + aside[1]:.1f}" '
+            f'<line x1="{begin[0]:.1f}" y1="{begin[1]:.1f}" '
+            f'x2="{end[0]:.1f}" y2="{end[1]:.1f}" '
             f'stroke="{_color(share)}" stroke-width="5">'
             f"<title>{escape(about)}</title></line>"
         )

@@ -36,7 +36,7 @@ def write_run(
     """Write the record to ``path`` and the tables of units and FIFOs next to it.
 
     With a number of ``bins``, the timeline is written as well, and so are the segments of the
-    critical path if given; those of an earlier run are removed.
+    critical path if given, and the links of a placed program; those of an earlier run are removed.
 
     Raises
     ------
@@ -51,6 +51,8 @@ def write_run(
         tables["timeline"] = result.timeline(bins)
     if path_segments is not None:
         tables["path"] = path_segments
+    if result.carried is not None:
+        tables["links"] = result.links()
     write_run_tables(path, tables, result.identity)
 
 

@@ -329,8 +329,9 @@ class Result:
     def to_parquet(self, path: str | PathLike[str]) -> None:
         """Write the totals to ``path`` and the other tables next to it.
 
-        ``run.parquet`` gets ``run.units.parquet`` and ``run.fifos.parquet`` next to it. Every
-        file is complete or absent; a timeline and a critical path of an earlier run are removed.
+        ``run.parquet`` gets ``run.units.parquet`` and ``run.fifos.parquet`` next to it, and of a
+        placed program ``run.links.parquet``. Every file is complete or absent; a timeline, a
+        critical path and links of an earlier run are removed.
 
         Raises
         ------
@@ -338,6 +339,8 @@ class Result:
             When the files cannot be written; no new file remains.
         """
         tables = {"": self.to_arrow(), "units": self.units, "fifos": self.fifos}
+        if self.carried is not None:
+            tables["links"] = self.links()
         writing.write_run_tables(path, tables, self.identity)
 
     def __repr__(self) -> str:

@@ -19,8 +19,8 @@ from stepsim.shown import shown
 NEEDED: Final = ("units", "fifos")
 """Tables that are written next to every run."""
 
-OPTIONAL: Final = ("timeline", "path")
-"""Tables that are written next to a run only on request."""
+OPTIONAL: Final = ("timeline", "path", "links")
+"""Tables that are written next to a run only on request, or if its program is placed."""
 
 _RUN: Final = b"run"
 

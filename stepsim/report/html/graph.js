@@ -153,7 +153,7 @@ Report.graph = (data) => {
     return `color-mix(in srgb, var(--${colored === "waits" ? "output" : short(colored)}) ${Math.round(85 * Math.min(1, shareOf(whole) / total))}%, var(--card))`;
   }
 
-  const shareOf = (whole) => (colored === "waits" ? whole.wait_memory + whole.wait_input + whole.wait_output : whole[colored]);
+  const shareOf = (whole) => (colored === "waits" ? whole.wait_memory + (whole.wait_network ?? 0) + whole.wait_input + whole.wait_output : whole[colored]);
   const short = (cause) => cause.replace("wait_", "");
 
   function rampLegend() {
@@ -223,7 +223,7 @@ Report.graph = (data) => {
       const sorted = members.map((u) => units.columns[cause][u] / length).sort((a, b) => a - b);
       return [Report.el("dt", {}, text), Report.el("dd", {}, [0, 0.5, 1].map((q) => Report.percent(Report.quantile(sorted, q))).join(" · "))];
     });
-    const waits = (u) => units.columns.wait_memory[u] + units.columns.wait_output[u] + units.columns.busy[u];
+    const waits = (u) => units.columns.wait_memory[u] + (units.columns.wait_network?.[u] ?? 0) + units.columns.wait_output[u] + units.columns.busy[u];
     const top = [...members].sort((a, b) => waits(b) - waits(a)).slice(0, 12);
     return [
       Report.el("h3", {}, familyText(family)), Report.el("p", { class: "muted" }, `${families.kinds[family]}; mean over ${members.length} ${inside(family)}`),
@@ -317,7 +317,7 @@ Report.graph = (data) => {
     Report.say(word ? `${hits.length} units found` : "");
   }
 
-  const colors = [["cause", "what takes most of its time"], ["waits", "share of all waits"], ...Report.causes.slice(0, 4).map(([c, t]) => [c, `share: ${t}`])];
+  const colors = [["cause", "what takes most of its time"], ["waits", "share of all waits"], ...Report.causes.slice(0, -2).map(([c, t]) => [c, `share: ${t}`])];
   const tools = Report.el("div", { class: "tools" }, Report.el("label", {}, "Search", search),
     Report.choice("Color", colors, colored, (value) => { colored = value; paint(); }),
     Report.el("span", {}, [["Zoom in", "+", 1.25], ["Zoom out", "–", 0.8]].map(([title, text, by]) => Report.el("button", { type: "button", title, "aria-label": title, onclick: () => setZoom(zoom * by) }, text)), " ",

@@ -23,7 +23,7 @@ from stepsim.errors import ArgError, OutputError
 from stepsim.typed import typed
 
 _SCRIPTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "run": ("base.js", "table.js", "charts.js", "graph.js", "stalls.js", "run.js"),
+    "run": ("base.js", "table.js", "charts.js", "graph.js", "stalls.js", "network.js", "run.js"),
     "sweep": ("base.js", "table.js", "charts.js", "sweep.js"),
     "service": ("base.js", "table.js", "charts.js", "service.js"),
 }

@@ -38,7 +38,7 @@ class RunTables:
     row : the totals and all inputs of the run, with JSON decoded.
     fields : unit and definition of each column of the row.
     units, fifos : as in a `Result`.
-    others : optional tables: timeline and critical path.
+    others : optional tables: timeline, critical path and links.
     """
 
     name: str

@@ -3,7 +3,8 @@
 
 Report.pages.run = (data) => {
   const { row, why } = data;
-  const limitText = { hbm_bandwidth: "off-chip bandwidth", hbm_latency: "off-chip latency", hbm_port: "one port of the off-chip memory", compute: "compute", onchip_bandwidth: "on-chip bandwidth", token_rate: "tokens per cycle", busiest_operator: "work of one operator" };
+  const limitText = { hbm_bandwidth: "off-chip bandwidth", hbm_latency: "off-chip latency", hbm_port: "one port of the off-chip memory", compute: "compute", onchip_bandwidth: "on-chip bandwidth", token_rate: "tokens per cycle", busiest_operator: "work of one operator", link: "one link of the network" };
+  if (data.units.columns.wait_network) Report.causes.splice(2, 0, ["wait_network", "waits for packets"]);
   overview();
   limits();
   if (why?.suggestions?.length) suggestions();
@@ -12,6 +13,7 @@ Report.pages.run = (data) => {
   stalls();
   time();
   if (data.path ?? why?.path) path();
+  if (data.network) network();
   if (graph) graphSection();
   tables();
   provenance();
@@ -157,6 +159,14 @@ Report.pages.run = (data) => {
     Report.section("path", "Critical path",
       Report.el("p", {}, "What determined the last event, followed back to the beginning: the parts add up to the cycles of the run."),
       Report.table("critical path by operator and cause", columns, values, parts.length, { id: "path-table", filter: "Filter", hint: "operator, cause, cycles>100" }));
+  }
+
+  function network() {
+    const { links } = data;
+    Report.section("network", "Network", Report.network(data, show),
+      Report.table("links", Report.columnsOf(links, Object.keys(links.columns).filter((name) => !["link", "from_place", "to_place"].includes(name))), links.columns, links.rows, {
+        id: "link-table", filter: "Filter links", hint: "name, or link_share>0.5", sort: ["link_share", true],
+      }));
   }
 
   function graphSection() {

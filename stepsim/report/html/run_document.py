@@ -8,11 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stepsim.report.html.activity import activity
 from stepsim.report.html.bounds import bounds, verdict
 from stepsim.report.html.graph import graph_document
 from stepsim.report.html.groups import Groups
+from stepsim.report.html.network import network_document
 from stepsim.report.html.reading import RunTables
 from stepsim.report.html.roofline import roofline
 from stepsim.results import Diagnosis, operators_of, place_of
@@ -31,6 +33,8 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
     cycles = row["cycles"]
     found = bounds(row, units)
     numbers = {name: index for index, name in enumerate(units["name"].to_pylist())}
+    links = tables.others.get("links")
+    shown = _with_network(units)
     edges = table_document(fifos)
     timeline, path = tables.others.get("timeline"), tables.others.get("path")
     diagnosis = row.get("diagnosis")
@@ -49,7 +53,7 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
         "row": {name: plain(value) for name, value in row.items() if name != "outline"},
         "facts": column_facts(tables.fields),
         # Names begin with labels.
-        "units": table_document(units.select([n for n in units.schema.names if n != "label"])),
+        "units": table_document(shown.select([n for n in shown.schema.names if n != "label"])),
         "fifos": edges,
         "groups": asdict(groups),
         "graph": graph_document(groups, row.get("outline")),
@@ -62,7 +66,22 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
         "why": plain(row.get("why")),
         "timeline": None if timeline is None else table_document(timeline),
         "path": None if path is None else path_parts(path),
+        "network": network_document(row, units, links),
+        "links": None if links is None else table_document(links),
     }
+
+
+def _with_network(units: pa.Table) -> pa.Table:
+    """The units with waits for packets apart from those for memory, if there are any."""
+    receives = pc.equal(units["operator"], "ReceivePacket")
+    if not pc.any(receives).as_py():
+        return units
+    place, nothing = units.schema.get_field_index("wait_memory"), pa.scalar(0, pa.int64())
+    waits, field = units["wait_memory"], units.schema.field(place)
+    definition = {b"unit": b"cycles", b"definition": b"waiting for packets of the network on chip"}
+    own = field.with_name("wait_network").with_metadata(definition)
+    apart = units.set_column(place, field, pc.if_else(receives, nothing, waits))
+    return apart.add_column(place + 1, own, pc.if_else(receives, waits, nothing))
 
 
 def _title(tables: RunTables) -> str:

@@ -5,9 +5,9 @@ Report.causes = [
   ["busy", "works"], ["wait_memory", "waits for memory"], ["wait_input", "waits for tokens"],
   ["wait_output", "waits for room"], ["before", "before its first token"], ["after", "after its last token"],
 ];
-Report.causeText = Object.fromEntries(Report.causes);
+Report.causeText = (cause) => Report.causes.find(([one]) => one === cause)[1];
 
-Report.causeLegend = () => Report.el("ul", { class: "legend" }, [...Report.causes.slice(0, 4), ["idle", "before the first token, after the last"]]
+Report.causeLegend = () => Report.el("ul", { class: "legend" }, [...Report.causes.slice(0, -2), ["idle", "before the first token, after the last"]]
   .map(([cause, text]) => Report.el("li", {}, Report.el("i", { class: cause }), text)));
 
 /** A bar of causes; `cycles` maps causes to cycles of `whole`. */
@@ -21,7 +21,7 @@ Report.causeBar = (cycles, whole) => Report.el("span", { class: "bar", "aria-hid
 
 /** `showOperator` and `showUnit` go to the graph. */
 Report.stallTree = (stalls, showOperator, showUnit) => {
-  const columns = { work: "busy", memory: "wait_memory", input: "wait_input", output: "wait_output", before: "before", after: "after" };
+  const columns = { work: "busy", memory: "wait_memory", network: "wait_network", input: "wait_input", output: "wait_output", before: "before", after: "after" };
   const percent = (cycles) => (stalls.cycles ? (100 * cycles / stalls.cycles).toFixed(1) : "0.0");
   const sum = (list, of) => list.reduce((total, one) => total + of(one), 0);
   const longestFirst = (list, of) => [...list].sort((a, b) => of(b) - of(a));
@@ -74,7 +74,7 @@ Report.stallTree = (stalls, showOperator, showUnit) => {
 
   function cause(one, { cause: kind, peer, cycles }) {
     const column = columns[kind], of = { input: "tokens of", output: "room at" }[kind];
-    const label = peer ? `waits for ${of} ${peer}` : Report.causeText[column];
+    const label = peer ? `waits for ${of} ${peer}` : Report.causeText(column);
     const mean = `${percent(cycles.total / one.active)} %`;
     const figures = one.active === 1 ? [mean] : [`mean ${mean}, least ${percent(cycles.least)}, median ${percent(cycles.median)}, most ${percent(cycles.most)} (`,
       Report.el("button", { type: "button", class: "link", onclick: () => showUnit(cycles.slowest) }, cycles.slowest), ")"];

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from stepsim.cli.main import main
 from stepsim.sweep import Tuning, run_sweep, tune
+from tests.report.html.browser import find_browser
 
 Command = Callable[..., int]
 
@@ -44,6 +46,17 @@ def recorded_run(tmp_path_factory: pytest.TempPathFactory, command: Command) -> 
     sizes = ["--batch", 8, "--hidden", 16, "--intermediate", 32, "--tile", 4, "--tile-inter", 8]
     assert command("run", "swiglu", *sizes, "--record", "--out", path) == 0
     return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = find_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        made = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield made
+        made.close()
 
 
 STUCK = """

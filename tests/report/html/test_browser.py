@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 import stepsim as st
 from stepsim.results.writing import neighbor
 from stepsim.sweep import run_sweep
-from tests.report.html.browser import find_browser, opened
+from tests.report.html.browser import opened
 from tests.report.html.conftest import Command, small_search
 from tests.report.html.hostile import NAMES, write_hostile_run
 from tests.report.serving.conftest import SEVERAL
@@ -32,17 +31,6 @@ def empty() -> st.Program:
         pass
     return program
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = find_browser()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")

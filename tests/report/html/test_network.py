@@ -1,0 +1,145 @@
+"""The network on the page of a placed run: the grid, its links, and what is where."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from stepsim.report.html.network import network_document
+from stepsim.report.html.reading import read_run
+from stepsim.report.html.run_document import run_document
+from stepsim.results import neighbor, stall_tree
+from tests.report.html.browser import opened
+from tests.report.html.conftest import Command
+
+_PLACED = """
+import stepsim as st
+
+def gated() -> st.Program:
+    with st.Program("gated", compute_bw=1024) as program:
+        x = st.linear_load(st.spec(512, 64), tile=(16, 64)).flatten(0, 1)
+        gate, up = x.map(st.fn.silu), x.map(st.fn.gelu)
+        st.linear_store(st.zip(gate, up).map(st.fn.mul), "out")
+    return program
+"""
+
+
+@pytest.fixture(scope="module")
+def placed_run(tmp_path_factory: pytest.TempPathFactory, command: Command) -> Path:
+    folder = tmp_path_factory.mktemp("placed")
+    (folder / "placed.py").write_text(_PLACED)
+    path = folder / "run.parquet"
+    grid = ("--set", "noc=mesh", "--set", "noc.rows=3", "--set", "noc.cols=4")
+    placing = (*grid, "--place", "row-major", "--record", "--out", path)
+    assert command("run", f"{folder / 'placed.py'}:gated", *placing) == 0
+    return path
+
+
+def _document(path: Path) -> dict[str, Any]:
+    tables = read_run(path)
+    return run_document(tables, stall_tree(tables.units, tables.fifos).to_dict())
+
+
+def test_the_drawing_has_the_places_of_operators_and_ports(placed_run: Path) -> None:
+    document = _document(placed_run)
+    network, names = document["network"], document["units"]["columns"]["name"]
+    assert len(network["places"]) == 12
+    on = {place["name"]: [names[unit] for unit in place["units"]] for place in network["places"]}
+    assert on["(0, 0)"] == ["linear_load#0"]
+    assert on["(1, 2)"] == ["linear_store#6"]
+    assert on["(2, 3)"] == []
+    busy = document["units"]["columns"]["busy"]
+    silu = next(place for place in network["places"] if place["name"] == "(0, 2)")
+    assert silu["busy"] == busy[names.index("silu#2")] / document["row"]["cycles"] > 0
+    assert [place["name"] for place in network["places"] if place["ports"]] == ["(0, 0)", "(0, 3)"]
+    assert next(place for place in network["places"] if place["name"] == "(2, 3)")["busy"] is None
+
+
+def test_links_lead_from_place_to_place(placed_run: Path) -> None:
+    document = _document(placed_run)
+    network, links = document["network"], document["links"]["columns"]
+    at = {place["name"]: place["at"] for place in network["places"]}
+    ends = zip(network["links"], links["from_place"], links["to_place"], strict=True)
+    for (x1, y1, x2, y2), one, other in ends:
+        # Beside the straight line between the two, on the right of its way.
+        assert abs(x1 - at[one][0]) + abs(y1 - at[one][1]) == pytest.approx(7)
+        assert abs(x2 - at[other][0]) + abs(y2 - at[other][1]) == pytest.approx(7)
+        across, aside = (x2 - x1, y2 - y1), (x1 - at[one][0], y1 - at[one][1])
+        assert across[0] * aside[1] - across[1] * aside[0] > 0
+
+
+def test_waits_for_packets_are_apart_from_those_for_memory(placed_run: Path) -> None:
+    columns = _document(placed_run)["units"]["columns"]
+    stored = pq.read_table(neighbor(placed_run, "units")).to_pydict()
+    receives = [kind == "ReceivePacket" for kind in stored["operator"]]
+    for one, memory, network, both in zip(
+        receives,
+        columns["wait_memory"],
+        columns["wait_network"],
+        stored["wait_memory"],
+        strict=True,
+    ):
+        assert (memory, network) == ((0, both) if one else (both, 0))
+    assert any(columns["wait_network"])
+
+
+def test_a_run_that_is_not_placed_has_no_network(recorded_run: Path) -> None:
+    document = _document(recorded_run)
+    assert document["network"] is document["links"] is None
+    assert "wait_network" not in document["units"]["columns"]
+    tables = read_run(recorded_run)
+    assert network_document(tables.row, tables.units, None) is None
+
+
+def test_links_of_an_earlier_run_are_removed(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "placed.py").write_text(_PLACED)
+    out = tmp_path / "run.parquet"
+    model, grid = f"{tmp_path / 'placed.py'}:gated", ("--set", "noc=mesh")
+    assert command("run", model, *grid, "--place", "row-major", "--out", out) == 0
+    assert neighbor(out, "links").exists()
+    assert command("run", model, *grid, "--out", out) == 0
+    assert not neighbor(out, "links").exists()
+
+
+@pytest.fixture(scope="module")
+def page_of_placed(placed_run: Path, command: Command) -> Path:
+    path = placed_run.with_name("report.html")
+    assert command("report", placed_run, "--out", path) == 0
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_draws_the_heat(browser: Any, page_of_placed: Path, scheme: str) -> None:
+    with opened(browser, page_of_placed, color_scheme=scheme) as page:
+        assert "Network" in page.locator("#sections a").all_inner_texts()
+        assert page.locator(".network-view .place").count() == 12
+        assert page.locator(".network-view .link").count() == 34
+        assert "The busiest link is" in page.inner_text("#network p")
+        figures = page.locator(".network-view .share").all_text_contents()
+        assert all(re.fullmatch(r"\d{1,3}", figure) for figure in figures)
+        strokes = page.eval_on_selector_all(
+            ".network-view .link", "lines => lines.map((line) => getComputedStyle(line).stroke)"
+        )
+        assert len(set(strokes)) > 2  # links without flits, half full and full ones
+        assert "waits for packets" in page.inner_text("#stalls .legend")
+        boxes = page.eval_on_selector_all(
+            ".network-view .unit", "all => all.map((one) => [one.querySelector('.place')"
+            ".getBoundingClientRect().width, one.querySelector('.name').getBoundingClientRect()"
+            ".width])",
+        )  # fmt: skip
+        assert boxes
+        assert all(name < box for box, name in boxes)
+
+
+@pytest.mark.slow
+def test_a_place_leads_to_the_graph(browser: Any, page_of_placed: Path) -> None:
+    with opened(browser, page_of_placed) as page:
+        place = page.locator(".network-view .unit").first
+        place.focus()
+        page.keyboard.press("Enter")
+        assert "linear_load#0" in page.inner_text("#graph .panel")
