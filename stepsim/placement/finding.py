@@ -71,14 +71,15 @@ def placed(
     per_tile: int = 1,
     seed: int = 0,
     effort: float = 1.0,
+    flows: Flows | None = None,
 ) -> FoundPlacement:
-    """As `place`, for a program that is laid out for its machine."""
+    """As `place`, for a program that is laid out for its machine, whose ``flows`` may be known."""
     seed = checked_seed("place: seed", seed)
     effort = checked_effort("place: effort", effort)
     network = check_machine(prepared.machine).noc
     assert network is not None
     before = Placement.row_major(prepared.program, network, per_tile)
-    flows = flows_of(prepared, bindings)
+    flows = flows or flows_of(prepared, bindings)
     places = searched(
         flows, Topology(network), worker_places(network), memory_places(network),
         places_of(before, flows), per_tile=per_tile, seed=seed, effort=effort,

@@ -57,15 +57,25 @@ class Flows:
         """Number of trees."""
         return int(self.tree.max(initial=-1)) + 1
 
-    def routes(self, topology: Topology, places: Whole) -> tuple[Whole, Whole]:
-        """Links of all streams one after the other, and the stream of each, by places of items.
+    def along(self, item: int) -> Whole:
+        """The streams of an item, and the other branches of their trees."""
+        own = (self.source == item) | (self.target == item)
+        trees = self.tree[own]
+        return np.flatnonzero(own | np.isin(self.tree, trees[trees >= 0]))
+
+    def routes(
+        self, topology: Topology, places: Whole, streams: Whole | None = None
+    ) -> tuple[Whole, Whole]:
+        """Links of all streams, or of some, one after the other, and the stream of each, by places
+        of items.
 
         A link of a tree is that of the first stream that takes it.
         """
-        source, target = places[self.source], places[self.target]
-        taken = networks_taken(topology, self.network, source, target)
+        some = np.arange(len(self.names)) if streams is None else streams
+        source, target = places[self.source[some]], places[self.target[some]]
+        taken = networks_taken(topology, self.network[some], source, target)
         routes = topology.routes(source, target, taken)
-        owner = np.repeat(np.arange(len(self.names)), np.diff(routes.begin))
+        owner = np.repeat(some, np.diff(routes.begin))
         inner = routes.path < topology.link_count
         links, owner = routes.path[inner], owner[inner]
         alone = np.flatnonzero(self.tree[owner] < 0)
@@ -75,9 +85,9 @@ class Flows:
         kept = np.sort(np.concatenate([alone, first]))
         return links[kept], owner[kept]
 
-    def loads(self, topology: Topology, places: Whole) -> Whole:
-        """Bytes over every link. [links]"""
-        links, owner = self.routes(topology, places)
+    def loads(self, topology: Topology, places: Whole, streams: Whole | None = None) -> Whole:
+        """Bytes over every link, of all streams or of some. [links]"""
+        links, owner = self.routes(topology, places, streams)
         found = np.zeros(topology.link_count, np.int64)
         np.add.at(found, links, self.nbytes[owner])
         return found

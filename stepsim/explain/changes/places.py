@@ -12,7 +12,7 @@ from stepsim.errors import ArgError
 from stepsim.explain.changes.candidates import Change, option_text
 from stepsim.graph import Program
 from stepsim.noc import Placement, Topology, Whole, worker_places
-from stepsim.placement import Flows, FoundPlacement, placed, places_of
+from stepsim.placement import Flows, FoundPlacement, flows_of, placed, places_of
 from stepsim.simulation import ImageRun, Prepared, prepare
 
 _FACTOR: Final = 2
@@ -47,19 +47,16 @@ def network_changes(
     assert flits.flit_bytes is not None
     if flits.flit_bytes * _FACTOR <= _MOST_FLIT:
         wide = {"noc.flits.flit_bytes": flits.flit_bytes * _FACTOR}
-        yield _of_network("links twice as wide", "link", wide)
+        yield _of_network("twice the link width", "link", wide)
         free = {"noc.flits.flit_bytes": _MOST_FLIT}
-        yield _of_network("links without limit", "link", free, buildable=False)
+        yield _of_network("link width without limit", "link", free, buildable=False)
     if flits.router > 1:
         half = {"noc.flits.router": flits.router // _FACTOR}
         yield _of_network("half the router delay", "network_latency", half)
     at_once = {"noc.flits.router": 0, "noc.flits.wire": 0, "noc.flits.inject": 0}
     if flits.router + flits.wire + flits.inject:
         yield _of_network("no network latency", "network_latency", at_once, buildable=False)
-    # It lacks a placement where the program ends only with the tokens that are under way, and on a
-    # network that is too large for the search.
-    with suppress(ArgError):
-        yield from _other_places(prepared, bindings, ran)
+    yield from _other_places(prepared, bindings, ran)
 
 
 def _of_network(
@@ -78,9 +75,13 @@ def _other_places(
     depth = prepared.fifo_depth if prepared.fifo_depth_from == "call" else None
     unplaced = prepare(prepared.program, prepared.machine, fifo_depth=depth)
     unplaced = unplaced.changed(fifo_depths=prepared.fifo_depths)
-    found = placed(unplaced, bindings, per_tile=present.per_tile, effort=_EFFORT)
-    ran()
-    move = _best_move(prepared.program, present, found.flows)
+    try:
+        flows = flows_of(unplaced, bindings)
+    except ArgError:
+        return  # it ends only with the tokens that are under way
+    finally:
+        ran()
+    move = _best_move(prepared.program, present, flows)
     if move is not None:
         yield Change(
             move.name,
@@ -90,8 +91,10 @@ def _other_places(
             f"place {move.name}",
             place=move.placement,
         )  # fmt: skip
-    if found.placement != present:
-        yield _found(present, found)
+    with suppress(ArgError):  # a network that is too large to be searched
+        found = placed(unplaced, bindings, per_tile=present.per_tile, effort=_EFFORT, flows=flows)
+        if found.placement != present:
+            yield _found(present, found)
 
 
 def _found(present: Placement, found: FoundPlacement) -> Change:
@@ -135,9 +138,12 @@ def _best_move(program: Program, present: Placement, flows: Flows) -> _Move | No
         int(item) for stream in streams for item in (flows.source[stream], flows.target[stream])
     )
     count, found = len(flows.operators), None
+    of_item = [flows.along(i) for i in range(flows.items)]
     for item in ends:
         for after, other in _moves(present, places, item, count):
-            moved = flows.loads(topology, after)
+            own = of_item[item] if other is None else np.union1d(of_item[item], of_item[other])
+            less, more = (flows.loads(topology, which, own) for which in (places, after))
+            moved = loads - less + more
             score = int(moved.max(initial=0)), int(moved.sum())
             if score < best:
                 best, found = score, (item, other, after)

@@ -143,7 +143,7 @@ def what_if(
     and 64 times the requests per cycle of all loads and stores, and the depth of all FIFOs; all
     FIFOs unbounded; the FIFOs with the most back-pressure twice as deep, and unbounded; the fewest
     FIFOs that save nearly as much as all of them unbounded, as deep as necessary; a routing
-    that gives all experts the same load; of a placed program links twice as wide, and without
+    that gives all experts the same load; of a placed program twice the link width, and without
     limit, half the router delay and no latency of the network, one operator at another place, and
     the placement that a search finds.
 
