@@ -12,6 +12,7 @@ from hypothesis import given
 
 import stepsim as st
 from stepsim.errors import ArgError
+from stepsim.results import provenance_changes, stall_changes, stalls_of
 from tests.placement.test_placed_runs import gated, machine
 from tests.property_profile import profile
 from tests.simulation.placed_programs import placed_programs
@@ -100,3 +101,22 @@ def test_a_run_stopped_on_the_network_still_waits_for_its_packet() -> None:
         assert sum(row[part] for part in parts) == run.cycles, name
     assert run.events is not None
     assert (run.events.passed["end"] <= run.cycles).all()
+
+
+def test_compared_runs_name_places_and_packets() -> None:
+    program, target = gated(), machine()
+    assert target.noc is not None
+    rows = st.noc.Placement.row_major(program, target.noc)
+    moved = st.noc.Placement(
+        program, target.noc, {**rows.operators, "silu#2": 14}, rows.ports
+    )  # fmt: skip
+    before, after = (st.simulate(program, target, place=one) for one in (rows, moved))
+    changed = provenance_changes(before.provenance, after.provenance)
+    assert changed == ["place.operators.silu#2 2 -> 14"]
+    stalls = [stalls_of(run.units, run.fifos) for run in (before, after)]
+    for run, found in zip((before, after), stalls, strict=True):
+        ends = [row for row in run.units.to_pylist() if row["operator"] == "ReceivePacket"]
+        own = [causes.get("packets", 0) for causes in found.values()]
+        assert sum(own) == sum(row["wait_memory"] for row in ends) > 0
+        assert not any("tokens and room" in causes for causes in found.values())
+    assert stall_changes(*stalls)[0].cause in ("packets", "memory", "work")

@@ -19,8 +19,8 @@ def settings_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
 
 _DEPENDED: Final = (
     "workload", "workload_digest", "parameters", "config", "machine", "bindings",
-    "kv_lengths", "fifo_depth", "fifo_depths", "compute_bw", "par_dispatch", "flop_weights",
-    "counting", "plugins", "model_version",
+    "kv_lengths", "fifo_depth", "fifo_depths", "compute_bw", "par_dispatch", "place",
+    "flop_weights", "counting", "plugins", "model_version",
 )  # fmt: skip
 """What times and counts depend on, of the provenance of a run, except the program itself."""
 

@@ -23,6 +23,7 @@ LANES: Final = "lanes"
 _WORDS: Final = {
     "work": "work",
     "memory": "memory",
+    "network": "packets",
     "input": "input from",
     "output": "room at",
     "others": "tokens and room",
@@ -32,12 +33,12 @@ _WORDS: Final = {
 others."""
 
 
-_OWN: Final = (_WORDS["work"], _WORDS["memory"])
+_OWN: Final = (_WORDS["work"], _WORDS["memory"], _WORDS["network"])
 """Causes that do not depend on when other units send and take tokens."""
 
 _SMALL: Final = 0.01
 
-_WAITS: Final = ("memory", "input", "output")
+_WAITS: Final = ("memory", "network", "input", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,9 @@ def stalls_of(units: pa.Table, fifos: pa.Table | None) -> dict[str, dict[str, in
 def stall_changes(before: Stalls, after: Stalls) -> list[StallChange]:
     """Every operator and cause whose cycles differ, root causes first.
 
-    The own cycles of operators, in work and off-chip accesses, come before waits for others, which
-    follow from them and add up along a pipeline; within each part the largest change is first.
+    The own cycles of operators, in work, off-chip accesses and packets, come before waits for
+    others, which follow from them and add up along a pipeline; within each part the largest change
+    is first.
     Own changes below a hundredth of the largest change are listed among the waits.
     """
     for name in (*before, *after):
