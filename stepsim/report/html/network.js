@@ -19,11 +19,10 @@ Report.network = (data, showUnit) => {
     return line;
   });
   const figures = order.filter((index) => shares[index] >= 0.005).map((index) => {
-    const [x1, y1, x2, y2] = network.links[index], across = Math.abs(x2 - x1) > Math.abs(y2 - y1);
+    const [x1, y1, x2, y2, part] = network.links[index], across = Math.abs(x2 - x1) > Math.abs(y2 - y1);
     // Beside the link, on the side away from the one that leads back.
     const away = across ? [0, Math.sign(x2 - x1) * 11 + 4] : [Math.sign(y1 - y2) * 16, 4];
-    const part = Report.svg("text", { class: "share", x: (x1 + x2) / 2 + away[0], y: (y1 + y2) / 2 + away[1] }, `${Math.round(100 * shares[index])}`);
-    return part;
+    return Report.svg("text", { class: "share", x: x1 + part * (x2 - x1) + away[0], y: y1 + part * (y2 - y1) + away[1] }, `${Math.round(100 * shares[index])}`);
   });
   const places = network.places.map((place) => {
     const [x, y] = place.at, [first, ...more] = place.units;

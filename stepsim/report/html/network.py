@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -9,12 +10,14 @@ import pyarrow as pa
 
 from stepsim.machine import Network
 from stepsim.noc import Topology
-from stepsim.report.network_picture import MOST_PLACES, link_ends, place_points
+from stepsim.report.network_picture import MOST_PLACES, Point, link_ends, place_points
 
 _APART: Final = (144.0, 92.0)
 """Pixels between the middles of neighbors, in x and in y."""
 
-_MARGIN: Final = 76.0
+_MARGIN: Final = 100.0
+_ASIDE: Final = 7.0
+"""Pixels from the straight line between two places to each link of a pair."""
 
 
 def network_document(
@@ -54,12 +57,16 @@ def network_document(
             }
             for place, (x, y) in enumerate(points)
         ],
-        "links": [
-            [round(number, 1) for point in link_ends(topology, link, points, _APART, 7.0)
-             for number in point]
-            for link in links["link"].to_pylist()
-        ],
+        "links": [_line(topology, link, points) for link in links["link"].to_pylist()],
     }  # fmt: skip
+
+
+def _line(topology: Topology, link: int, points: list[Point]) -> list[float]:
+    """Both ends of a link, and how far on its way the figure beside it is."""
+    ends = link_ends(topology, link, points, _APART, _ASIDE)
+    # A link around the edge of a grid ends outside of it.
+    cut = topology.is_grid and math.dist(*ends) < 0.99 * min(_APART)
+    return [*(round(number, 1) for end in ends for number in end), 0.85 if cut else 0.5]
 
 
 def _each(places: Any) -> Iterable[int]:

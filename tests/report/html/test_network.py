@@ -64,12 +64,27 @@ def test_links_lead_from_place_to_place(placed_run: Path) -> None:
     network, links = document["network"], document["links"]["columns"]
     at = {place["name"]: place["at"] for place in network["places"]}
     ends = zip(network["links"], links["from_place"], links["to_place"], strict=True)
-    for (x1, y1, x2, y2), one, other in ends:
+    for (x1, y1, x2, y2, part), one, other in ends:
+        assert part == 0.5
         # Beside the straight line between the two, on the right of its way.
         assert abs(x1 - at[one][0]) + abs(y1 - at[one][1]) == pytest.approx(7)
         assert abs(x2 - at[other][0]) + abs(y2 - at[other][1]) == pytest.approx(7)
         across, aside = (x2 - x1, y2 - y1), (x1 - at[one][0], y1 - at[one][1])
         assert across[0] * aside[1] - across[1] * aside[0] > 0
+
+
+def test_figures_of_links_around_the_edge_are_outside(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "placed.py").write_text(_PLACED)
+    grid = ("--set", "noc=torus", "--set", "noc.rows=3", "--set", "noc.cols=4")
+    placing = (*grid, "--place", "row-major", "--out", tmp_path / "run.parquet")
+    assert command("run", f"{tmp_path / 'placed.py'}:gated", *placing) == 0
+    document = _document(tmp_path / "run.parquet")
+    network, links = document["network"], document["links"]["columns"]
+    around = [part for *_, part in network["links"]]
+    assert around.count(0.85) == 2 * 3 + 2 * 4
+    right = max(x for x, _ in (place["at"] for place in network["places"]))
+    x1, _, x2, _, part = network["links"][links["link_name"].index("(1, 3) east")]
+    assert x1 + part * (x2 - x1) > right + 49
 
 
 def test_waits_for_packets_are_apart_from_those_for_memory(placed_run: Path) -> None:
