@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.explain.crossings import Crossings
-from stepsim.explain.path import Walk
+from stepsim.explain.walk import Walk
 from stepsim.kernels import TimedWaits, retime
 from stepsim.lowering import TimingParams
 from stepsim.simulation import MEMORY_TAIL, Cause, ImageRun, Record, access_parts, lone_access

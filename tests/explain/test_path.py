@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, strategies as hs
 
 import stepsim.graph as st
-from stepsim.explain.path import CAUSES, CriticalPath, critical_path, path_of
+from stepsim.explain.path import CriticalPath, critical_path, path_of
+from stepsim.explain.walk import CAUSES
 from stepsim.graph import Program
 from stepsim.lowering import Network, TimingParams, build_image
 from stepsim.simulation import ImageRun, Limits, prepare

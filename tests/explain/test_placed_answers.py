@@ -111,3 +111,17 @@ def test_other_places_are_changes_of_a_user() -> None:
     (row,) = found.table.to_pylist()
     assert row["cycles"] == _cycles(known.after())
     assert row["description"] == "other places"
+
+
+def test_a_placement_and_other_links_are_changed_at_once() -> None:
+    known = PLACED_ANSWERS[1]
+    program, machine, placement = known.before()
+    wider = st.load_machine(machine, {"noc.flits.flit_bytes": 64})
+    both = st.Variant("both", machine=wider, place=known.after()[2])
+    changed = both.applied(prepare(program, machine, place=placement))
+    assert wider.noc is not None
+    alone = st.noc.Placement(program, wider.noc, known.after()[2].operators, known.after()[2].ports)
+    assert changed.run().cycles == st.simulate(program, wider, place=alone).cycles
+    assert changed.run().cycles < _cycles(known.after())
+    described = both.described()
+    assert described["place"]["operators"]["b_load#4"] == 7

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 
 import stepsim as st
+from stepsim.explain.path import path_of, port_names
 from stepsim.lowering import Network, TimingParams
 from stepsim.simulation import prepare
 from tests.explain.test_path import assert_true, assert_whole, check, recorded, rows_of
@@ -16,8 +17,6 @@ from tests.oracle.random_networks import random_networks, routed_networks
 from tests.oracle.random_places import placed, placed_networks
 from tests.property_profile import profile
 from tests.simulation.placed_programs import placed_programs
-
-from stepsim.explain.path import path_of, port_names  # isort: skip
 
 
 @profile(60)
