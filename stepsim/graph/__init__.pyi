@@ -177,6 +177,7 @@ from stepsim.graph.ops.sources import (
 from stepsim.graph.plugin_functions import offered_functions as offered_functions
 from stepsim.graph.programs.binding import number_of as number_of, substitution as substitution
 from stepsim.graph.programs.chips import check_one_chip as check_one_chip, chip as chip
+from stepsim.graph.programs.current import current_program as current_program
 from stepsim.graph.programs.draw import listing as listing
 from stepsim.graph.programs.fingerprint import fingerprint as fingerprint
 from stepsim.graph.programs.keeping import MOST_KEPT as MOST_KEPT

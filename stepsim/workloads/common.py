@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from stepsim.dtypes import DType
 from stepsim.workloads.parameters import Param
@@ -36,6 +37,31 @@ AttentionLayer = Annotated[
         otherwise="one that attends to all tokens, if layers differ",
     ),
 ]  # fmt: skip
+TensorParallel = Annotated[
+    int, Param("chips that divide the heads and the inner dimensions of a layer", "chips")
+]
+ExpertParallel = Annotated[int, Param("chips that divide the experts of a layer", "chips")]
+PipelineParallel = Annotated[
+    int, Param("layers, one after the other, on chips of their own", "layers")
+]
+DataParallel = Annotated[int, Param("groups of chips that divide the requests", "groups")]
+
+
+def why_no_sums(values: Mapping[str, Any]) -> str:
+    """Why an algorithm of all-reduces has no effect; empty if it has one."""
+    return (
+        ""
+        if values.get("tp", 1) != 1
+        else (
+            "has no effect, since chips have no sums to add up; leave it out, or choose tp above 1"
+        )
+    )
+
+
+Collective = Annotated[
+    Literal["ring", "direct", "halving-doubling"],
+    Param("algorithm of the all-reduces of tp", unused=why_no_sums),
+]
 ComputeBandwidth = Annotated[int, bandwidth_of("operator")]
 FifoDepth = Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")]
 

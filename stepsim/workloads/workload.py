@@ -121,10 +121,16 @@ class Workload:
         """
         return cls.inputs
 
+    @classmethod
+    def shaping_of(cls, given: Mapping[str, Any]) -> tuple[Input, ...]:
+        """The same with the given parameters, where it depends on them."""
+        return cls.shaping()
+
     def deciding(self) -> list[Input]:
-        """Those of `shaping` that have an effect with its parameters."""
-        needed = self.needed(self.values())
-        return [one for one in self.shaping() if one in needed]
+        """Those of `shaping_of` that have an effect with its parameters."""
+        values = self.values()
+        needed = self.needed(values)
+        return [one for one in self.shaping_of(values) if one in needed]
 
     def build(self, data: Data) -> Built:
         """The program.

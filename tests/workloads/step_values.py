@@ -10,7 +10,7 @@ import numpy as np
 from stepsim.graph import Program
 from stepsim.workloads import Data, Model, Step
 from stepsim.workloads.models import Experts, GroupedHeads, LatentHeads
-from stepsim.workloads.step.build import blocks_of
+from stepsim.workloads.step.layer import blocks_of
 
 Array = np.ndarray[Any, Any]
 
@@ -79,9 +79,10 @@ class Numbers:
         sizes = len(self.new), shape.kv_heads, longest
         self.keys = rng.standard_normal((*sizes, shape.head_dim)).astype(np.float32)
         self.values = rng.standard_normal((*sizes, shape.value_width)).astype(np.float32)
-        self._computed()
+        self.compute()
 
-    def _computed(self) -> None:
+    def compute(self) -> None:
+        """Rows behind the layer, logits, and the caches with the new keys and values."""
         model = self.workload.layer_model
         shape, window = model.attention, self.workload.window
         query, key, value = self._projected(rms(self.hidden, self.norms[0]))

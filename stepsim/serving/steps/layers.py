@@ -195,7 +195,8 @@ class StepPrograms:
         if known is None:
             built = self.kinds[kind].workload.build(data)
             prepared = prepare(built.program, machine=self.machine)
-            if prepared.timing.dram is None and prepared.fit is None:
+            # On several chips, programs depend on routing too.
+            if prepared.timing.dram is None and prepared.fit is None and prepared.crossing is None:
                 self._prepared[key] = built, prepared
                 while len(self._prepared) > _PREPARED:
                     self._prepared.popitem(last=False)

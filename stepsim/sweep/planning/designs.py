@@ -246,7 +246,8 @@ class Design:
         assert self._machine is not None
         data: list[Data] = []
         if self.needs_traces:
-            sizes = {trace.shape_for(self._workload): trace for trace in traces if not trace.error}
+            usable = [trace for trace in traces if not trace.error]
+            sizes = {trace.shape_for(self._workload, self.given): trace for trace in usable}
             loaded = (trace.loaded() for trace in sizes.values())
             with self._source.user_code():
                 data = [one.fed_to(self._workload, self.given) for one in loaded if not one.error]

@@ -180,7 +180,8 @@ class Plan:
             return [list(own)]
         groups: dict[object, list[Trace]] = {}
         for trace in own:
-            groups.setdefault(trace.shape_for(self.workload), []).append(trace)
+            shape = trace.shape_for(self.workload, point.content[1])
+            groups.setdefault(shape, []).append(trace)
         return list(groups.values())
 
     @property

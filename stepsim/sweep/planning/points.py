@@ -122,7 +122,7 @@ def fit(point: Point, traces: Sequence[Trace], *, build: bool) -> Fit:
     for trace in traces:
         if trace.error:
             continue
-        size = trace.shape_for(type(workload))
+        size = trace.shape_for(type(workload), workload.values())
         if size not in errors:
             # A fix is for one program; those of other sizes are other programs.
             builds = build and (example is None or point.is_of_one_program)

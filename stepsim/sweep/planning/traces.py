@@ -74,9 +74,9 @@ class Trace:
         arrays: dict[str, Any] = {name: one and one.data for name, one in parts.items()}
         return Data.of(**arrays, rows=None if arrays else self.rows)
 
-    def shape_for(self, workload: type[Workload]) -> tuple[Any, ...]:
-        """Equal for traces that one program of the workload serves."""
-        given = [one for one in workload.shaping() if not one.optional]
+    def shape_for(self, workload: type[Workload], values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Equal for traces that one program of the workload with these parameters serves."""
+        given = [one for one in workload.shaping_of(values) if not one.optional]
         parts = [self._part(one, workload.inputs) for one in given]
         return self.rows, *(None if one is None else one.identity for one in parts)
 

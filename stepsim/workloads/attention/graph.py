@@ -23,11 +23,11 @@ from stepsim.graph import (
     random_load,
     random_store,
     reassemble,
-    spec,
 )
 from stepsim.workloads.attention.distribution import Distribution, RegionResult
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape
+from stepsim.workloads.tensors import tensor_of
 
 STORE_DEPTH = 4
 """Tiles that the store of a cache holds; this affects metrics only."""
@@ -107,7 +107,7 @@ class AttentionGraph(Distribution[Work]):
             fn.div, weighted, norms, compute_bw=bw, write_back=True, label=f"divide.{r}"
         )
         if self.stored:
-            target = spec(
+            target = tensor_of(
                 self.tasks * shape.queries_per_kv_head, shape.value_width,
                 dtype=self.types.activations, name=f"output.{r}",
             )  # fmt: skip
@@ -121,7 +121,7 @@ class AttentionGraph(Distribution[Work]):
         Returns the tiles as loaded and with the row appended, both ``[n, S]``.
         """
         steps = self.reserved // self.kv_tile
-        cache = spec(
+        cache = tensor_of(
             self.tasks * self.reserved, width, dtype=self.types.cache, name=f"cache_{what}"
         )
         reads = work.index.flat_map(

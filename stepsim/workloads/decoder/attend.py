@@ -21,12 +21,12 @@ from stepsim.graph import (
     partition,
     reassemble,
     selector,
-    spec,
 )
 from stepsim.workloads.attention.build import round_robin
 from stepsim.workloads.attention.graph import AttentionGraph
 from stepsim.workloads.decoder.qkv import Rows
 from stepsim.workloads.parameters import DYNAMIC
+from stepsim.workloads.tensors import tensor_of
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Regions:
             tasks = len(share) * shape.kv_heads
             query, key, value = (
                 linear_load(
-                    spec(tasks * tile[0], tile[1], dtype=self.graph.types.activations,
+                    tensor_of(tasks * tile[0], tile[1], dtype=self.graph.types.activations,
                          name=f"{what}.{r}"),
                     tile, shape=(tasks,), stride=(1,), label=f"{what}.{r}",
                 )

@@ -25,7 +25,6 @@ from stepsim.graph import (
     linear_store,
     map as map_stream,
     nn,
-    spec,
 )
 from stepsim.workloads.attention.build import (
     cache_padding_flops,
@@ -59,6 +58,7 @@ from stepsim.workloads.models import (
 )
 from stepsim.workloads.moe.build import activations, padding_flops
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
+from stepsim.workloads.tensors import own_name, tensor_of
 
 if TYPE_CHECKING:
     from stepsim.workloads.decoder.parameters import Decoder
@@ -202,7 +202,7 @@ class _Layer:
         tiles = self._projected(outputs, hidden, after) if OUTPUT in parts else []
         if EXPERTS not in parts:
             for r, x in enumerate(tiles):
-                linear_store(x, f"layer_rows.{r}", label=f"store_rows.{r}")
+                linear_store(x, own_name(f"layer_rows.{r}"), label=f"store_rows.{r}")
             return None, sizes
         return self._fed_forward(tiles, after), sizes
 
@@ -235,7 +235,7 @@ class _Layer:
         found = []
         for r, count in enumerate(self.requests):
             size = (count, self.workload.model.model_dim)
-            tensor = spec(*size, dtype=self.types.activations, name=f"hidden.{r}")
+            tensor = tensor_of(*size, dtype=self.types.activations, name=f"hidden.{r}")
             found.append(linear_load(tensor, size, shape=(1,), stride=(1,), label=f"hidden.{r}"))
         return found
 
@@ -290,4 +290,4 @@ def _store_generated(rows: Sequence[Rows]) -> None:
     """Write queries, keys and values off chip."""
     for r, own in enumerate(rows):
         for what, x in zip(("query", "key", "value"), own, strict=True):
-            linear_store(x, f"{what}.{r}", label=f"store_{what}.{r}")
+            linear_store(x, own_name(f"{what}.{r}"), label=f"store_{what}.{r}")

@@ -107,10 +107,10 @@ class FeedForward:
             x = x.with_depth(max(batch, 2)) if several else x
         table = None
         if self.dense:
-            (result,) = self._experts(pack([x], ["0"], self.tile, self.compute_bw))
+            (result,) = self.experts(pack([x], ["0"], self.tile, self.compute_bw))
         else:
             table = routing(spec(batch, self.shape.active), self.shape.experts)
-            done = self._experts(dispatch(x, table, self.tile, self.compute_bw))
+            done = self.experts(dispatch(x, table, self.tile, self.compute_bw))
             scales = self._scales(x, scores, table)
             result = combine(done, scales, table)
         if self.shape.shared_inner:
@@ -121,10 +121,13 @@ class FeedForward:
             result = map_stream(fn.add, rows, result, label="experts_residual")
         return result, table
 
-    def _experts(self, blocks: list[Stream]) -> list[Stream]:
+    def experts(self, blocks: list[Stream], names: Sequence[str] | None = None) -> list[Stream]:
+        """Packed tiles of every expert to its result rows; names are numbers by default."""
         shape, dynamic = self.shape, self.tile == DYNAMIC
         if self.regions is None or self.regions == shape.experts:
-            return routed_experts(blocks, shape, self.types, self.tile_inter, dynamic=dynamic)
+            return routed_experts(
+                blocks, shape, self.types, self.tile_inter, dynamic=dynamic, names=names
+            )
         return shared_experts(
             blocks, shape, self.types, self.regions, self.tile_inter, dynamic=dynamic
         )
@@ -138,9 +141,9 @@ class FeedForward:
             scores = self.products(x, matrix, "matmul_router")
         return nn.router(scores, None, table, label="router")
 
-    def router_matrix(self) -> Stream:
-        """The matrix of the router, ``[1]``."""
-        size = (self.shape.model_dim, self.shape.experts)
+    def router_matrix(self, experts: int | None = None) -> Stream:
+        """The matrix of the router, ``[1]``: of its own experts, or of so many on all chips."""
+        size = (self.shape.model_dim, experts or self.shape.experts)
         return self.weights.tiles("router_weights", 1, size)
 
     def products(self, x: Stream, matrix: Stream, label: str) -> Stream:

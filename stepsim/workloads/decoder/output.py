@@ -13,10 +13,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stepsim.graph import Stream, fn, linear_load, map as map_stream, map_accum, spec
+from stepsim.graph import Stream, fn, linear_load, map as map_stream, map_accum
 from stepsim.workloads.decoder.weights import TILE_SIDE, Weights
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape, LatentHeads
+from stepsim.workloads.tensors import tensor_of
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Projection:
         width = shape.queries_per_kv_head * shape.value_width
         return [
             linear_load(
-                spec(count, shape.kv_heads * width, dtype=self.types.activations,
+                tensor_of(count, shape.kv_heads * width, dtype=self.types.activations,
                      name=f"attended.{r}"),
                 (count, width), shape=(shape.kv_heads,), stride=(1,), label=f"attended.{r}",
             )

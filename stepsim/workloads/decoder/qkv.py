@@ -21,10 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepsim.graph import Stream, fn, linear_load, map as map_stream, nn, partition, selector, spec
+from stepsim.graph import Stream, fn, linear_load, map as map_stream, nn, partition, selector
 from stepsim.workloads.decoder.weights import TILE_SIDE, Weights
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape, LatentHeads
+from stepsim.workloads.tensors import tensor_of
 
 Rows = tuple[Stream, Stream, Stream]
 """Queries, keys and values ``[tasks of the region]``."""
@@ -201,7 +202,7 @@ class _Region:
         found = []
         for what in ("cos", "sin"):
             label = self._label(what)
-            tensor = spec(*size, dtype=self.whole.types.activations, name=label)
+            tensor = tensor_of(*size, dtype=self.whole.types.activations, name=label)
             found.append(linear_load(tensor, size, shape=(1,), stride=(1,), label=label))
         return found[0], found[1]
 

@@ -33,6 +33,7 @@ from stepsim.graph import (
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import EXPERTS, MoEShape
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
+from stepsim.workloads.tensors import own_name, tensor_of
 
 if TYPE_CHECKING:
     from stepsim.workloads.moe import regions as sharing
@@ -150,7 +151,7 @@ def activations(
     """
     d = model.model_dim
     loaded = linear_load(
-        spec(rows, d, dtype=types.activations, name="activations"), (1, d),
+        tensor_of(rows, d, dtype=types.activations, name="activations"), (1, d),
         shape=(rows, 1), stride=(1, 1), ref=after, label=label,
     )  # fmt: skip
     return loaded.flatten(0, loaded.rank)
@@ -188,11 +189,11 @@ def routed_experts(
     tile_inter: int,
     *,
     dynamic: bool,
+    names: Sequence[str] | None = None,
 ) -> list[Stream]:
     """Packed tiles of every expert to its result rows, each expert in a separate region."""
-    return _experts(
-        blocks, [str(e) for e in range(len(blocks))], model, types, tile_inter, dynamic=dynamic
-    )
+    given = [str(e) for e in range(len(blocks))] if names is None else names
+    return _experts(blocks, given, model, types, tile_inter, dynamic=dynamic)
 
 
 def _experts(
@@ -214,7 +215,7 @@ def _experts(
     def weights(what: str, shape: tuple[int, int], tile: tuple[int, int]) -> list[Stream]:
         loads = [
             linear_load(
-                spec(*shape, dtype=types.weights, name=f"{what}.{e}"), tile,
+                tensor_of(*shape, dtype=types.weights, name=f"{what}.{e}"), tile,
                 shape=(steps, 1), stride=(1, 1), ref=x, label=f"load_{what}.{e}",
             )
             for e, x in named(blocks)
@@ -246,7 +247,7 @@ def _experts(
 def stored_scales(table: Routing, types: ElementTypes) -> list[Stream]:
     """The weights of the rows of each expert, which a router left off chip."""
     scales = linear_load(
-        spec(table.rows, table.k, dtype=types.activations, name="router_scales"), (1, 1),
+        tensor_of(table.rows, table.k, dtype=types.activations, name="router_scales"), (1, 1),
         shape=(table.rows, table.k), stride=(table.k, 1), label="router_scales",
     )  # fmt: skip
     return partition(scales, table.onehot(label="scale_route"), rank=0, label="scales")
@@ -285,4 +286,4 @@ def with_shared(
 
 def store_rows(x: Stream) -> None:
     """Write ``[tokens]`` rows off chip, as ``output``."""
-    linear_store(x.reshape(1, write_back=True, label="rows"), "output", label="store")
+    linear_store(x.reshape(1, write_back=True, label="rows"), own_name("output"), label="store")

@@ -29,7 +29,6 @@ from stepsim.graph import (
     random_store,
     reassemble,
     selector,
-    spec,
 )
 from stepsim.workloads.attention.distribution import Distribution, RegionResult
 from stepsim.workloads.attention.graph import STORE_DEPTH
@@ -38,6 +37,7 @@ from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape
 from stepsim.workloads.step.blocks import Numbers, StepBlocks
 from stepsim.workloads.step.functions import Grouped
+from stepsim.workloads.tensors import tensor_of
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class StepAttention(Distribution[Task]):
     def _cache(self, what: str) -> Any:
         width = self.shape.head_dim if what == "key" else self.shape.value_width
         slots = self.shape.kv_heads * len(self.blocks.new)
-        return spec(
+        return tensor_of(
             slots * self.blocks.reserved, width, dtype=self.types.cache, name=f"cache_{what}"
         )
 

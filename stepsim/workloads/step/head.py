@@ -16,11 +16,11 @@ from stepsim.graph import (
     nn,
     partition,
     selector,
-    spec,
 )
 from stepsim.workloads.decoder.weights import TILE_SIDE, Weights
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import Model
+from stepsim.workloads.tensors import own_name, tensor_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Head:
         found = []
         for r, count in enumerate(counts):
             size = (count, self.model.model_dim)
-            tensor = spec(*size, dtype=self.types.activations, name=f"last_rows.{r}")
+            tensor = tensor_of(*size, dtype=self.types.activations, name=f"last_rows.{r}")
             label = f"last_rows.{r}"
             found.append(linear_load(tensor, size, shape=(1,), stride=(1,), label=label))
         return found
@@ -82,4 +82,4 @@ class Head:
                 compute_bw=self.compute_bw, label=f"matmul_head.{r}",
             )  # fmt: skip
             grid = logits.reshape(columns // width, label=f"logit_columns.{r}")
-            linear_store(grid, f"logits.{r}", label=f"store_logits.{r}")
+            linear_store(grid, own_name(f"logits.{r}"), label=f"store_logits.{r}")

@@ -10,26 +10,35 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from stepsim.deferred import deferred
 from stepsim.typed import typed
 from stepsim.workloads.attention.parameters import COARSE_BLOCK
-from stepsim.workloads.checks import windowed_layer
+from stepsim.workloads.checks import divides, windowed_layer
 from stepsim.workloads.common import (
     ActivationType,
     AttentionLayer,
     CacheType,
+    Collective,
+    DataParallel,
+    ExpertParallel,
     FifoDepth,
     KvTile,
+    PipelineParallel,
+    TensorParallel,
     Tile,
     TileInter,
     WeightType,
     bandwidth_of,
+    why_no_sums,
 )
 from stepsim.workloads.decoder.parameters import check_heads
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import LatentHeads, LayerModel, Model
 from stepsim.workloads.moe.parameters import check_experts
+from stepsim.workloads.parallel.machines import build_on_machine
+from stepsim.workloads.parallel.split import Split, on_several_chips
 from stepsim.workloads.parameters import (
     KV_LENGTHS,
     NEW_TOKENS,
     ROUTING,
+    Built,
     Data,
     Input,
     Param,
@@ -37,6 +46,7 @@ from stepsim.workloads.parameters import (
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from stepsim.machine import Machine
     from stepsim.workloads.step import build
     from stepsim.workloads.step.build import BuiltStep
 else:
@@ -58,6 +68,10 @@ def _why_unused(user: str, values: Mapping[str, Any]) -> str:
     if part in (user, BOTH):
         return ""
     return f"has no effect on the {part} alone; leave it out, or choose part {user} or {BOTH}"
+
+
+def _why_no_sums(values: Mapping[str, Any]) -> str:
+    return _why_unused(LAYER, values) or why_no_sums(values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +149,11 @@ class Step(Workload):
     activation_dtype: ActivationType = None
     kv_dtype: Annotated[CacheType, _of_layer()] = None
     attention_layer: Annotated[AttentionLayer, _of_layer()] = None
+    tp: TensorParallel = 1
+    ep: Annotated[ExpertParallel, _of_layer()] = 1
+    pp: Annotated[PipelineParallel, _of_layer()] = 1
+    dp: DataParallel = 1
+    collective: Annotated[Collective, Param(unused=_why_no_sums)] = "ring"
 
     @classmethod
     @typed
@@ -191,21 +210,33 @@ class Step(Workload):
         """Tasks of a contiguous block of the coarse strategy."""
         return self.block or COARSE_BLOCK
 
+    @property
+    def split(self) -> Split:
+        """How the step is divided among chips."""
+        return Split(self.tp, self.ep, self.pp, self.dp)
+
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         yield from self.types.check()
         if self.has_layer:
-            yield from self._check_layer()
+            yield from self._check_layer(data)
         if self.has_head and self.model.vocabulary is None:
             yield "part", f"expected no head, since the vocabulary of {self.model.name} is unknown"
+        elif self.has_head and self.model.vocabulary is not None:
+            words = self.model.vocabulary
+            yield from divides("tp", self.tp, words, f"the {words} words of {self.model.name}")
 
-    def _check_layer(self) -> Iterator[tuple[str, str]]:
+    def _check_layer(self, data: Data) -> Iterator[tuple[str, str]]:
         if self.network == "experts" and self.model.experts is None:
             yield "network", f"expected dense, since {self.model.name} has no experts"
             return
         if self.network == "dense" and self.model.dense is None:
             yield "network", f"expected experts, since {self.model.name} has no dense layers"
             return
-        shape = self.layer_model.feed_forward
+        wrong = [*self.split.check(self.layer_model, data, self.collective)]
+        yield from wrong
+        if wrong:
+            return
+        shape = self.split.model(self.layer_model).feed_forward
         yield from check_experts(shape, self.tile_inter, self.expert_regions, "expert_regions")
         yield from check_heads(self.model, "model", ("model", "choose another model"))
         yield from windowed_layer(self.model, self.attention_layer)
@@ -217,9 +248,16 @@ class Step(Workload):
     def shaping(cls) -> tuple[Input, ...]:
         return (KV_LENGTHS, NEW_TOKENS)
 
+    @classmethod
+    def shaping_of(cls, given: Mapping[str, Any]) -> tuple[Input, ...]:
+        return cls.inputs if on_several_chips(given) else cls.shaping()
+
     def build(self, data: Data) -> BuiltStep:
         self.checked(data)
         return build.build_step(self, data)
+
+    def build_for(self, data: Data, machine: Machine) -> Built:
+        return build_on_machine(self, self.split, data, machine)
 
 
 def _layer_model(model: Model, network: str | None) -> Model:

@@ -10,8 +10,8 @@ import pytest
 import stepsim.graph as st
 from stepsim.errors import ArgError, DimError, DTypeError
 from stepsim.functional import evaluate
-from tests.chip_messages import messages_of, moved
 from tests.functional.nn.support import normal
+from tests.on_chips import messages_of, moved
 
 ROWS, TILES, COLUMNS = 2, 3, 24
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")

@@ -7,9 +7,9 @@ import pytest
 
 import stepsim.graph as st
 from stepsim.errors import ArgError
-from stepsim.functional import Decisions, evaluate
-from tests.chip_messages import messages_of
+from stepsim.functional import evaluate
 from tests.functional.nn.support import normal
+from tests.on_chips import in_order, messages_of
 
 CHIPS, D = 3, 4
 COUNTS = (5, 1, 4)
@@ -31,20 +31,9 @@ def streams() -> list[st.Stream]:
     return made
 
 
-def in_order(to: list[np.ndarray], j: int) -> list[tuple[int, int]]:
+def expected_order(to: list[np.ndarray], j: int) -> list[tuple[int, int]]:
     """Row and source of what a chip gets."""
     return sorted((r, i) for i, table in enumerate(to) for r in np.flatnonzero(table[:, j]))
-
-
-def first_come(program: st.Program) -> Decisions:
-    """Decisions that take the inputs of every join in their order."""
-    joins = {}
-    for op in program.operators:
-        if isinstance(op, st.Reassemble):
-            flags = op.inputs[-1].producer.flags  # type: ignore[attr-defined]
-            rows = flags.reshape(-1, flags.shape[-1])
-            joins[op.id] = tuple(tuple(np.flatnonzero(row).tolist()) for row in rows)
-    return Decisions(joins=joins)
 
 
 def test_rows_arrive_in_order() -> None:
@@ -54,7 +43,7 @@ def test_rows_arrive_in_order() -> None:
                 st.linear_store(x, f"got.{j}")
     stored = evaluate(program).stored
     for j in range(CHIPS):
-        rows = [XS[i][r] for r, i in in_order(TO, j)]
+        rows = [XS[i][r] for r, i in expected_order(TO, j)]
         np.testing.assert_array_equal(stored[f"got.{j}"], np.array(rows))
 
 
@@ -83,7 +72,7 @@ def combined(to: list[np.ndarray], *, otherwise: bool = False) -> st.Program:
 
 def test_results_come_back_and_are_added_up() -> None:
     program = combined(TO)
-    stored = evaluate(program, decisions=first_come(program)).stored
+    stored = evaluate(program, decisions=in_order(program)).stored
     for i, x in enumerate(XS):
         np.testing.assert_allclose(
             stored[f"sum.{i}"], x * (TO[i] @ np.arange(1, CHIPS + 1))[:, None], rtol=1e-6
@@ -105,7 +94,7 @@ def test_a_chip_may_get_nothing_and_a_row_may_go_nowhere() -> None:
     for table in to:
         table[:, 2] = 0
     program = combined(to, otherwise=True)
-    stored = evaluate(program, decisions=first_come(program)).stored
+    stored = evaluate(program, decisions=in_order(program)).stored
     for i, x in enumerate(XS):
         factor = to[i] @ np.arange(1, CHIPS + 1)
         factor = np.where(to[i].any(axis=1), factor, -1)

@@ -1,4 +1,4 @@
-"""What the chips of a program send to each other, counted along its FIFOs."""
+"""Programs on several chips: what the chips send to each other, and an order for their joins."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from stepsim.graph import Program, wire
+import numpy as np
 
-__all__ = ["messages_of", "moved"]
+from stepsim.functional import Decisions
+from stepsim.graph import MultiHot, Program, Reassemble, SelectorSource, wire
+
+__all__ = ["in_order", "messages_of", "moved"]
 
 
 def messages_of(
@@ -31,3 +34,15 @@ def messages_of(
 def moved(messages: list[tuple[int, int, int]]) -> tuple[int, int]:
     """Messages of a chip, and their bytes."""
     return sum(count for _, count, _ in messages), sum(n * each for _, n, each in messages)
+
+
+def in_order(program: Program) -> Decisions:
+    """Decisions by which every join with a free order takes its inputs in their order."""
+    joins = {}
+    for op in program.operators:
+        if isinstance(op, Reassemble) and isinstance(op.inputs[-1].producer, SelectorSource):
+            kind, flags = op.inputs[-1].type, op.inputs[-1].producer.flags
+            if isinstance(kind, MultiHot) and kind.hot != 1:
+                rows = flags.reshape(-1, flags.shape[-1])
+                joins[op.id] = tuple(tuple(np.flatnonzero(row).tolist()) for row in rows)
+    return Decisions(joins=joins)
