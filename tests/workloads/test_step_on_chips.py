@@ -12,6 +12,7 @@ import pytest
 from stepsim.functional import evaluate
 from stepsim.graph import Program
 from stepsim.machine import Chips, load_machine
+from stepsim.simulation import run_functional, simulate
 from stepsim.workloads import Data, ParameterError, Step
 from stepsim.workloads.models import Dense, Experts, GroupedHeads, LatentHeads
 from tests.on_chips import in_order, messages_of, moved
@@ -211,6 +212,7 @@ def test_weights_add_up_with_the_copies_of_the_page(case: str) -> None:
 
 
 CHIPS = Chips(topology="ring", count=4, gib_per_s=50, latency_ns=500)
+MACHINE = replace(load_machine("sda-1024"), clock_ghz=1.0, chips=CHIPS)
 
 
 @pytest.mark.parametrize(
@@ -262,15 +264,22 @@ def test_too_few_chips(given: dict[str, Any], chips: Chips | None, message: str)
         workload.build_for(batch(workload), machine)
 
 
-def test_a_chip_that_is_too_small() -> None:
-    machine = load_machine("sda-1024", {"hbm.capacity_bytes": 150000})
-    machine = replace(machine, chips=CHIPS)
-    for given in ({"tp": 2}, {"tp": 2, "ep": 2}):
-        workload = step({}, given)
-        with pytest.raises(ParameterError, match="tp: expected weights, KV cache and rows of a c"):
-            workload.build_for(batch(workload), machine)
-    workload = step({}, {"tp": 4, "ep": 4})
-    assert workload.build_for(batch(workload), machine).program.chips == 4
+@pytest.mark.parametrize("given", [{"tp": 4, "ep": 4}, {"tp": 2, "dp": 2, "ep": 4}, {"dp": 4}])
+def test_a_run_on_four_chips(given: dict[str, Any]) -> None:
+    workload = step({}, given | {"strategy": "dynamic"})
+    data = batch(workload)
+    numbers = Numbers(workload, data)
+    built = workload.build_for(data, MACHINE)
+    program = built.program
+    result = simulate(program, MACHINE)
+    assert result.status == "ok"
+    received = {row["chip"]: row["received_bytes"] for row in result.chips().to_pylist()}
+    assert sum(received.values()) == sum(sent(program).values())
+    assert result.flops == program.metrics().bind(built.symbols(data)).flops
+    tensors = tensors_of_chips(program, numbers)
+    done = run_functional(program, tensors, machine=MACHINE, scalar="f32")
+    rows = numbers.rows[workload.split.tokens(data, 0)]
+    np.testing.assert_allclose(done.stored["output"], rows, rtol=2e-4, atol=2e-4)
 
 
 def test_the_routing_decides_a_program_on_several_chips() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log2
 
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 import stepsim.graph as st
 from stepsim.errors import ArgError, DimError, DTypeError
 from stepsim.functional import evaluate
+from stepsim.machine import Chips, load_machine
+from stepsim.noc import simulate_collective
+from stepsim.simulation import simulate
 from tests.functional.nn.support import normal
 from tests.on_chips import messages_of, moved
 
@@ -155,3 +159,61 @@ def _xs(n: int = 3, columns: int = COLUMNS, **changes: int) -> list[st.Stream]:
 def test_bad_collectives(kind, make, options, error, message) -> None:
     with pytest.raises(error, match=message), st.Program("bad", compute_bw=64):
         getattr(st.nn, kind)(make(), **options)
+
+
+COUNT_OF_STEPS = {
+    ("ring", "all_reduce"): lambda n: 2 * n + 1,
+    ("ring", "all_gather"): lambda n: n - 1,
+    ("ring", "reduce_scatter"): lambda n: n + 1,
+    ("direct", "all_reduce"): lambda n: 5,
+    ("direct", "all_gather"): lambda n: 1,
+    ("direct", "reduce_scatter"): lambda n: 3,
+    ("direct", "all_to_all"): lambda n: 3,
+}
+"""Cycles of operators beyond the closed forms, in which an endpoint takes 1 ns here."""
+
+
+@pytest.mark.parametrize("n", [4, 8])
+@pytest.mark.parametrize(("algorithm", "kind"), COUNT_OF_STEPS)
+def test_time_is_that_of_the_closed_forms(algorithm: str, kind: str, n: int) -> None:
+    chips = Chips(topology="fully-connected", count=n, gib_per_s=50, latency_ns=500)
+    machine = replace(load_machine("sda-1024"), clock_ghz=1.0, chips=chips)
+    columns = 1 << 14
+
+    def cycles(collective: bool) -> int:
+        with st.Program(kind, compute_bw=1 << 40) as program:
+            xs = []
+            for i in range(n if collective else 1):
+                with st.chip(i):
+                    loaded = st.linear_load(st.spec(1, columns, dtype="f32"), (1, columns))
+                    xs.append(loaded.flatten(0, 1).map(st.fn.neg))
+            for i, y in enumerate(
+                getattr(st.nn, kind)(xs, algorithm=algorithm) if collective else xs
+            ):
+                with st.chip(i):
+                    y.consume()
+        return simulate(program, machine).cycles
+
+    free = {"memory_gbps": 1e9} if "reduce" in kind else {}
+    alone = simulate_collective(
+        kind.replace("_", "-"), 4 * columns, chips, algorithm=algorithm, endpoint_ns=1, **free
+    )
+    steps = COUNT_OF_STEPS[algorithm, kind](n)
+    assert cycles(collective=True) - cycles(collective=False) == alone.ns + steps
+
+
+def test_a_ring_of_all_to_all_does_not_wait_for_what_it_does_not_need() -> None:
+    """Parts follow each other on a link; in the closed form each waits for one to arrive."""
+    chips = Chips(topology="ring", count=8, gib_per_s=50, latency_ns=500)
+    machine = replace(load_machine("sda-1024"), clock_ghz=1.0, chips=chips)
+    xs = np.zeros((8, 1, 1 << 12), np.float32)
+    with st.Program("exchange", compute_bw=1 << 40) as program:
+        streams = []
+        for i in range(8):
+            with st.chip(i):
+                streams.append(st.linear_load(xs[i], (1, 1 << 12)).flatten(0, 1))
+        for i, y in enumerate(st.nn.all_to_all(streams)):
+            with st.chip(i):
+                y.consume()
+    alone = simulate_collective("all-to-all", 4 << 12, chips, endpoint_ns=1)
+    assert simulate(program, machine).cycles < alone.ns
