@@ -188,7 +188,8 @@ def chosen_weights(
     k = given.shape[1]
     scores = _softmax(layer, x).repeat(k, label=layer.part("repeat"))
     index = metadata(given, label=layer.part("experts"))
-    chosen = layer.map("pick", _PICK, scores, index)
+    # The weights of a row wait for their sum.
+    chosen = layer.map("pick", _PICK, scores, index).with_depth(max(k, 2))
     total = layer.accum("total", chosen, fn.add).repeat(k, label=layer.part("totals"))
     return layer.map("normalize", fn.div, chosen, total)
 

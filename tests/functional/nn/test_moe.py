@@ -9,6 +9,7 @@ import pytest
 
 import stepsim.graph as st
 from stepsim.errors import ArgError, DTypeError
+from stepsim.simulation import run_functional, simulate
 from tests.functional.nn import references as ref
 from tests.functional.nn.support import checked, compared, normal
 
@@ -145,3 +146,24 @@ def test_a_table_can_be_bound_with_the_run(tile: Any) -> None:
 def test_errors_name_the_argument(call, error, message: str) -> None:
     with pytest.raises(error, match=message), st.Program(compute_bw=8):
         call(rows(), st.routing(st.spec(ROWS, K), experts=EXPERTS))
+
+
+def test_chosen_weights_are_those_of_the_router() -> None:
+    scores = normal(ROWS, 12, seed=7)
+    order = np.argsort(-scores, axis=1)[:, :5]
+    chosen = np.take_along_axis(ref.softmax(scores.astype(float)), order, axis=1)
+    with st.Program("weights", compute_bw=64) as program:
+        x = st.linear_load(scores, (1, 12)).flatten(0, 1)
+        y = st.nn.chosen_weights(x, order)
+        st.linear_store(y, "weights")
+    found = run_functional(program).stored["weights"].reshape(ROWS, 5)
+    np.testing.assert_allclose(found, chosen / chosen.sum(axis=1, keepdims=True), rtol=1e-5)
+    result = simulate(program)
+    assert result.status == "ok"
+    assert result.flops == program.metrics().flops == ROWS * (8 * 12 + 2 * 5)
+    with pytest.raises(ArgError, match="numbers below 12"), st.Program("bad"):
+        st.nn.chosen_weights(st.linear_load(scores, (1, 12)).flatten(0, 1), order + 12)
+    with pytest.raises(ArgError, match="experts has 8 rows"), st.Program("bad"):
+        st.nn.chosen_weights(st.linear_load(scores, (1, 12)).flatten(0, 1), order[:8])
+    with pytest.raises(DTypeError, match="tiles of one row"), st.Program("bad"):
+        st.nn.chosen_weights(st.linear_load(scores, (3, 12)).flatten(0, 1), order[:3])
