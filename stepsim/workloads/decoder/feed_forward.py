@@ -97,14 +97,7 @@ class FeedForward:
         router, where these were made before.
         """
         batch = int(rows.dim(0))
-        several = any(name in self.parts for name in (RESIDUALS, ROUTER)) or self.shape.shared_inner
-        if several:
-            rows = rows.with_depth(max(batch, 2))
-        x = rows if normed is None else normed.with_depth(max(batch, 2))
-        if normed is None and NORMS in self.parts:
-            factors = self.weights.vector("experts_norm", self.shape.model_dim)
-            x = nn.rms_norm(rows, self._each(factors, batch), label="experts_norm")
-            x = x.with_depth(max(batch, 2)) if several else x
+        rows, x = self.inputs(rows, normed)
         table = None
         if self.dense:
             (result,) = self.experts(pack([x], ["0"], self.tile, self.compute_bw))
@@ -120,6 +113,19 @@ class FeedForward:
         if RESIDUALS in self.parts:
             result = map_stream(fn.add, rows, result, label="experts_residual")
         return result, table
+
+    def inputs(self, rows: Stream, normed: Stream | None = None) -> tuple[Stream, Stream]:
+        """Rows, and the same behind the norm, in FIFOs that hold all of them."""
+        batch = int(rows.dim(0))
+        several = any(name in self.parts for name in (RESIDUALS, ROUTER)) or self.shape.shared_inner
+        if several:
+            rows = rows.with_depth(max(batch, 2))
+        x = rows if normed is None else normed.with_depth(max(batch, 2))
+        if normed is None and NORMS in self.parts:
+            factors = self.weights.vector("experts_norm", self.shape.model_dim)
+            x = nn.rms_norm(rows, self._each(factors, batch), label="experts_norm")
+            x = x.with_depth(max(batch, 2)) if several else x
+        return rows, x
 
     def experts(self, blocks: list[Stream], names: Sequence[str] | None = None) -> list[Stream]:
         """Packed tiles of every expert to its result rows; names are numbers by default."""
@@ -137,9 +143,13 @@ class FeedForward:
         if ROUTER not in self.parts:
             return stored_scales(table, self.types)
         if scores is None:
-            matrix = self._each(self.router_matrix(), table.rows)
-            scores = self.products(x, matrix, "matmul_router")
+            scores = self.scores(x)
         return nn.router(scores, None, table, label="router")
+
+    def scores(self, x: Stream, experts: int | None = None) -> Stream:
+        """The products of rows with the matrix of the router, as many columns as experts."""
+        matrix = self._each(self.router_matrix(experts), int(x.dim(0)))
+        return self.products(x, matrix, "matmul_router")
 
     def router_matrix(self, experts: int | None = None) -> Stream:
         """The matrix of the router, ``[1]``: of its own experts, or of so many on all chips."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -22,12 +22,18 @@ from stepsim.workloads.common import (
     ActivationType,
     AttentionLayer,
     CacheType,
+    Collective,
+    DataParallel,
+    ExpertParallel,
     FifoDepth,
     KvTile,
     MaxLength,
+    PipelineParallel,
+    TensorParallel,
     TileInter,
     WeightType,
     bandwidth_of,
+    why_no_sums,
 )
 from stepsim.workloads.decoder.parts import (
     ATTENTION,
@@ -44,10 +50,13 @@ from stepsim.workloads.decoder.parts import (
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import LatentHeads, LayerModel, Model
 from stepsim.workloads.moe.parameters import check_experts
+from stepsim.workloads.parallel.machines import build_on_machine
+from stepsim.workloads.parallel.split import Split, on_several_chips
 from stepsim.workloads.parameters import (
     DYNAMIC,
     KV_LENGTHS,
     ROUTING,
+    Built,
     Data,
     Input,
     Param,
@@ -58,6 +67,7 @@ from stepsim.workloads.workload import Workload
 if TYPE_CHECKING:
     import numpy as np
 
+    from stepsim.machine import Machine
     from stepsim.workloads.decoder import build
     from stepsim.workloads.decoder.build import BuiltDecoder
 else:
@@ -167,6 +177,11 @@ class Decoder(Workload):
         _used_by(*OF_HEADS),
     ] = None
     attention_layer: Annotated[AttentionLayer, _used_by(ATTENTION)] = None
+    tp: TensorParallel = 1
+    ep: Annotated[ExpertParallel, _used_by(EXPERTS)] = 1
+    pp: PipelineParallel = 1
+    dp: DataParallel = 1
+    collective: Annotated[Collective, Param(unused=why_no_sums)] = "ring"
     parts: Annotated[
         Parts | None,
         Param(
@@ -247,11 +262,33 @@ class Decoder(Workload):
         heads = self.heads.heads
         return heads if isinstance(heads, LatentHeads) else None
 
+    @property
+    def split(self) -> Split:
+        """How the layer is divided among chips."""
+        return Split(self.tp, self.ep, self.pp, self.dp)
+
+    @property
+    def on_one_chip(self) -> Decoder:
+        """The part of the layer that each chip has."""
+        other = None if self.attention is None else self.split.model(self.attention)
+        return replace(
+            self, model=self.split.model(self.model), attention=other, tp=1, ep=1, pp=1, dp=1,
+            collective="ring",
+        )  # fmt: skip
+
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         parts = self.built_parts
         yield from (("parts", text) for text in parts.check(self.model))
+        whole = replace(self.model, heads=self.heads.heads)
+        has = {"heads": parts.any(OF_HEADS), "experts": EXPERTS in parts}
+        wrong = [*self.split.check(whole, data, self.collective, **has)]
+        yield from wrong
+        if self.pp > 1 and parts != Parts.whole(self.model):
+            yield "pp", f"expected 1, since layers follow each other as a whole, found {self.pp}"
+        if wrong:
+            return
         if EXPERTS in parts:
-            shape = self.model.feed_forward
+            shape = self.split.model(self.model).feed_forward
             yield from check_experts(shape, self.tile_inter, self.expert_regions, "expert_regions")
         if parts.any(OF_HEADS):
             yield from self._check_heads()
@@ -275,9 +312,16 @@ class Decoder(Workload):
     def shaping(cls) -> tuple[Input, ...]:
         return (KV_LENGTHS,)
 
+    @classmethod
+    def shaping_of(cls, given: Mapping[str, Any]) -> tuple[Input, ...]:
+        return cls.inputs if on_several_chips(given) else cls.shaping()
+
     def build(self, data: Data) -> BuiltDecoder:
         self.checked(data)
         return build.build_decoder(self, data)
+
+    def build_for(self, data: Data, machine: Machine) -> Built:
+        return build_on_machine(self, self.split, data, machine)
 
 
 def check_heads(

@@ -11,22 +11,38 @@ from stepsim.deferred import deferred
 from stepsim.workloads.checks import built_in_name, divides, unlike
 from stepsim.workloads.common import (
     ActivationType,
+    Collective,
     ComputeBandwidth,
+    DataParallel,
+    ExpertParallel,
     FifoDepth,
+    TensorParallel,
     Tile,
     TileInter,
     WeightType,
+    why_no_sums,
 )
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import LayerModel, Model, MoEShape
-from stepsim.workloads.parameters import DYNAMIC, ROUTING, Data, Input, Param, ParameterError
+from stepsim.workloads.parallel.machines import build_on_machine
+from stepsim.workloads.parallel.split import Split, on_several_chips
+from stepsim.workloads.parameters import (
+    DYNAMIC,
+    ROUTING,
+    Built,
+    Data,
+    Input,
+    Param,
+    ParameterError,
+)
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from stepsim.workloads.moe import build
-    from stepsim.workloads.moe.build import BuiltMoe
+    from stepsim.machine import Machine
+    from stepsim.workloads.moe import build, on_chips
 else:
     build = deferred("stepsim.workloads.moe.build")
+    on_chips = deferred("stepsim.workloads.moe.on_chips")
 
 _PUBLISHED = ("mixtral-8x7b", "qwen3-30b-a3b")
 _PUBLISHED_SHARED = ("qwen3-30b-a3b",)
@@ -59,6 +75,15 @@ class Moe(Workload):
     fifo_depth: FifoDepth = 2
     weight_dtype: WeightType = None
     activation_dtype: ActivationType = None
+    tp: TensorParallel = 1
+    ep: ExpertParallel = 1
+    dp: DataParallel = 1
+    collective: Annotated[Collective, Param(unused=why_no_sums)] = "ring"
+
+    @property
+    def split(self) -> Split:
+        """How the layer is divided among chips."""
+        return Split(tp=self.tp, ep=self.ep, dp=self.dp)
 
     @property
     def types(self) -> ElementTypes:
@@ -101,7 +126,11 @@ class Moe(Workload):
         }
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
-        yield from check_experts(self.model.moe, self.tile_inter, self.regions, "regions")
+        wrong = [*self.split.check(self.model, data, self.collective, heads=False)]
+        yield from wrong
+        if not wrong:
+            shape = self.split.model(self.model).moe
+            yield from check_experts(shape, self.tile_inter, self.regions, "regions")
         yield from self.types.check()
         if self.regions is not None and self.pack_bw != self.compute_bw:
             yield (
@@ -114,9 +143,18 @@ class Moe(Workload):
     def shaping(cls) -> tuple[Input, ...]:
         return ()
 
-    def build(self, data: Data) -> BuiltMoe:
+    @classmethod
+    def shaping_of(cls, given: Mapping[str, Any]) -> tuple[Input, ...]:
+        return cls.inputs if on_several_chips(given) else cls.shaping()
+
+    def build(self, data: Data) -> Built:
         self.checked(data)
+        if self.split.chips > 1:
+            return on_chips.build_on_chips(self, data)
         return build.build_moe(self, data.rows)
+
+    def build_for(self, data: Data, machine: Machine) -> Built:
+        return build_on_machine(self, self.split, data, machine)
 
 
 def check_experts(

@@ -161,10 +161,13 @@ class Split:
 
     # checks
 
-    def check(self, model: Model, data: Data, algorithm: str) -> Iterator[tuple[str, str]]:
-        """Problems with a model, whose layer has its experts or its dense network."""
+    def check(
+        self, model: Model, data: Data, algorithm: str, *, heads: bool = True, experts: bool = True
+    ) -> Iterator[tuple[str, str]]:
+        """Problems with a model, whose layer has its heads, and its experts or dense network."""
         if self.tp > 1:
-            yield from self._check_heads(model)
+            if heads:
+                yield from self._check_heads(model)
             yield from divides(
                 "tp", self.tp, model.model_dim, f"the width {model.model_dim} of {model.name}"
             )
@@ -174,7 +177,8 @@ class Split:
                     f"halving-doubling needs a power of two as tp, found {self.tp}; choose ring or "
                     "direct",
                 )
-        yield from self._check_experts(model)
+        if experts:
+            yield from self._check_experts(model)
         if self.dp > data.rows:
             yield "dp", f"expected a request for each group at least, found {data.rows} requests"
 

@@ -15,8 +15,6 @@ from stepsim.graph import (
     linear_load,
     map as map_stream,
     nn,
-    partition,
-    selector,
 )
 from stepsim.workloads.attention.build import coarse_lanes, round_robin
 from stepsim.workloads.decoder.attend import barrier
@@ -25,6 +23,7 @@ from stepsim.workloads.decoder.output import Projection
 from stepsim.workloads.decoder.parts import Parts
 from stepsim.workloads.decoder.qkv import Generation
 from stepsim.workloads.decoder.weights import Weights
+from stepsim.workloads.parallel.layers import in_regions
 from stepsim.workloads.parameters import Data
 from stepsim.workloads.step.attend import StepAttention
 from stepsim.workloads.step.blocks import StepBlocks
@@ -88,16 +87,7 @@ class StepLayer:
 
     def regions_of(self, rows: Stream) -> list[Stream]:
         """The same from all rows, in the order of the batch."""
-        regions = self.blocks.region_of_rows
-        to = selector(np.eye(len(self.rows), dtype=int)[regions], label="region_of_row")
-        return [
-            x.assume_shape(count)
-            .reshape(count, label=f"hidden_rows.{r}")
-            .accum(fn.pack_rows, 1, label=f"hidden.{r}")
-            for r, (x, count) in enumerate(
-                zip(partition(rows, to, rank=0, label="regions"), self.rows, strict=True)
-            )
-        ]
+        return in_regions(rows, self.blocks.region_of_rows, self.rows)
 
     def attended(self, hidden: Sequence[Stream]) -> list[Stream]:
         """Rows of every region behind norm, attention and output projection, a tile ``[1]``."""
