@@ -15,9 +15,15 @@ from tests.workloads.step_values import Numbers
 Array = np.ndarray[Any, Any]
 
 
-def tensors_of_chips(program: Program, *stages: Numbers) -> dict[str, Array]:
-    """All tensors of a program with one load for each matrix, by name; of every stage its own."""
-    split, found = stages[0].workload.split, {}
+def tensors_of_chips(
+    program: Program, *stages: Numbers, also: tuple[str, ...] = ()
+) -> dict[str, Array]:
+    """All tensors of a program with one load for each matrix, by name; of every stage its own.
+
+    Those that begin with words of ``also`` are left out.
+    """
+    found: dict[str, Array] = {}
+    split = stages[0].workload.split
     for stage, numbers in enumerate(stages):
         for d in range(split.dp):
             for t in range(split.tp):
@@ -26,7 +32,7 @@ def tensors_of_chips(program: Program, *stages: Numbers) -> dict[str, Array]:
                 found |= {f"{name}@{number}" if number else name: x for name, x in own.items()}
     names = {op.tensor.name for op in program.operators if hasattr(op, "tensor")}
     missing = names - found.keys()
-    written = {name for name in missing if name.startswith(("output", "logits"))}
+    written = {name for name in missing if name.startswith(("output", "logits", *also))}
     assert missing == written, missing - written
     return {name: array for name, array in found.items() if name in names}
 
@@ -76,7 +82,9 @@ def _of_chip(numbers: Numbers, split: Split, d: int, t: int) -> dict[str, Array]
         found |= {f"hidden.{r}": numbers.hidden[rows], f"cos.{r}": numbers.cos[rows]}
         found[f"sin.{r}"] = numbers.sin[rows]
     for name, cached in (("cache_key", numbers.keys), ("cache_value", numbers.values)):
-        found[name] = laid_out(cached[split.requests(numbers.data.rows, d)][:, kv], blocks.reserved)
+        whole = laid_out(cached[split.requests(numbers.data.rows, d)][:, kv], blocks.reserved)
+        # Every region of a decoder layer names its own.
+        found |= {name: whole, **{f"{name}.{r}": whole for r in range(4)}}
     return found
 
 
