@@ -150,7 +150,7 @@ def test_values_of_experts_are_those_of_one_chip(given: dict[str, int], tile: in
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"ep": 2}, "ep: expected parts of the tp 1 chips of a group, of the dp 1 groups"),
+        ({"ep": 2}, "ep: expected a divisor of dp 1 times a divisor of tp 1, found 2"),
         ({"dp": 3, "ep": 3}, "ep: expected a divisor of the 8 experts of tiny, found 3"),
         ({"tp": 3}, "tp: expected a divisor of the width 64 of tiny, found 3"),
         ({"dp": 9}, "dp: expected a request for each group at least, found 8"),

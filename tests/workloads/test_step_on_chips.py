@@ -39,7 +39,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ep across dp": ({}, {"dp": 2, "ep": 2}),
     "one request each": ({}, {"dp": 8, "ep": 8, "tile": 4, "expert_regions": 1}),
     "both": ({}, {"dp": 4, "tp": 2, "ep": 8}),
-    "copies of experts": ({}, {"dp": 4, "tp": 2, "ep": 4}),
+    "groups before members": ({}, {"dp": 4, "tp": 2, "ep": 4}),
+    "copies of experts": ({}, {"dp": 4, "tp": 2, "ep": 2}),
     "shared inner columns": ({}, {"dp": 2, "tp": 4, "ep": 2, "collective": "halving-doubling"}),
     "latent": (SHARED, {"dp": 4, "tp": 2, "ep": 8, "collective": "direct"}),
     "dense": ({"experts": None, "dense": Dense(64)}, {"dp": 2, "tp": 4}),
@@ -220,7 +221,7 @@ MACHINE = replace(load_machine("sda-1024"), clock_ghz=1.0, chips=CHIPS)
     [
         ({}, {"tp": 3}, "tp: expected a divisor of the 8 heads of tiny, found 3"),
         ({"heads": GroupedHeads(24, 6, 16)}, {"tp": 4}, "tp: expected a divisor or a multiple of"),
-        ({}, {"tp": 2, "ep": 3}, "ep: expected parts of the tp 2 chips of a group"),
+        ({}, {"tp": 2, "ep": 3}, "ep: expected a divisor of dp 1 times a divisor of tp 2, found 3"),
         ({"experts": Experts(6, 2, 64)}, {"tp": 4, "ep": 4}, "ep: expected a divisor of the 6 exp"),
         ({"experts": Experts(8, 2, 60)}, {"tp": 8}, "tp: expected a divisor of the inner dim.* 60"),
         ({"experts": Experts(8, 2, 64, 60)}, {"tp": 8}, "tp: expected a divisor .* the shared"),

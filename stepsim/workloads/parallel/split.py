@@ -4,10 +4,9 @@ Chips are numbered by stage, by group within a stage, and by member within a gro
 one layer (``pp``), a *group* the layer for some of the requests (``dp``), and the *members* of a
 group some of the heads and of the inner columns each (``tp``).
 
-Experts are divided among ``ep`` chips: first among the members of a group, as far as the greatest
-common divisor of ``ep`` and ``tp`` goes, then among groups that follow each other. Members that
-share experts divide their inner columns, and groups that do not follow each other within ``ep``
-have copies.
+Experts are divided into ``ep`` parts: first among groups that follow each other, as far as the
+greatest common divisor of ``ep`` and ``dp`` goes, then among the members of a group. Members that
+have the same experts divide their inner columns, and groups beyond those have copies.
 """
 
 from __future__ import annotations
@@ -67,14 +66,14 @@ class Split:
     # experts
 
     @property
-    def within(self) -> int:
-        """Parts of the experts that the members of a group have."""
-        return gcd(self.ep, self.tp)
+    def across(self) -> int:
+        """Groups that experts are divided among."""
+        return gcd(self.ep, self.dp)
 
     @property
-    def across(self) -> int:
-        """Groups that these parts are divided among again."""
-        return self.ep // self.within
+    def within(self) -> int:
+        """Parts among which the members of a group divide the experts of their group again."""
+        return self.ep // self.across
 
     @property
     def sharing(self) -> int:
@@ -197,12 +196,11 @@ class Split:
         yield from wrong
 
     def _check_experts(self, model: Model) -> Iterator[tuple[str, str]]:
-        chips = self.tp * self.dp
-        if chips % self.ep or self.dp % self.across:
+        if self.tp % self.within:
             yield (
                 "ep",
-                f"expected parts of the tp {self.tp} chips of a group, of the dp {self.dp} groups, "
-                f"or of both: a divisor of one times a divisor of the other, found {self.ep}",
+                f"expected a divisor of dp {self.dp} times a divisor of tp {self.tp}, found "
+                f"{self.ep}",
             )
             return
         if model.experts is None:
