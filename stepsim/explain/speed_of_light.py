@@ -209,7 +209,7 @@ def _accesses(prepared: Prepared, units: Mapping[str, Any], cycles: int) -> list
         bundle = widths[unit]
         issuing = -(-requests // accesses // bundle)
         each = delay + issuing
-        if prepared.timing.outstanding is not None:
+        if prepared.timing.window is not None:
             each = lone_access(free, -(-requests // accesses), bundle)
         alone = min(accesses * each, int(units["wait_memory"][unit])) + MEMORY_TAIL
         if issuing > each - issuing:

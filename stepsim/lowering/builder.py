@@ -496,6 +496,8 @@ def memory_table(
         raise LoweringError(f"unknown memory model {timing.memory_model!r}; known are {known}")
     model = memory.MEMORY_MODELS[timing.memory_model]
     if timing.outstanding is not None:
+        for make in model.bounded_tables:
+            return make(timing.hbm_channels, bundles, timing.outstanding)
         if model.name not in CAN_BE_BOUNDED:
             raise LoweringError(
                 f"memory model {model.name!r} takes no bound of the requests under way; "

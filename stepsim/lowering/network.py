@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from stepsim.frozen import frozen
-from stepsim.kernels import BOUNDED, DramTiming, PortAccess
+from stepsim.kernels import BOUNDED, CAN_BE_BOUNDED, DramTiming, PortAccess
 
 
 @frozen
@@ -57,7 +57,13 @@ class TimingParams:
     @property
     def engine_model(self) -> str:
         """Name of the memory model that the engine of a run has."""
-        return self.memory_model if self.outstanding is None else BOUNDED.name
+        return self.memory_model if self.window is None else BOUNDED.name
+
+    @property
+    def window(self) -> int | None:
+        """``outstanding``, where the rules of :mod:`stepsim.kernels.memory.bounded` hold; models of
+        packages have rules of their own."""
+        return self.outstanding if self.memory_model in CAN_BE_BOUNDED else None
 
     @property
     def ahead(self) -> int:

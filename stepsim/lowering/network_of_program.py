@@ -52,7 +52,11 @@ def timing_of(machine: Machine) -> TimingParams:
     if MEMORY_MODELS[model].addressed:
         dram = dram_timing(machine)
         rate = _rate_of(dram)
-    elif hbm.outstanding is not None and model not in CAN_BE_BOUNDED:
+    elif (
+        hbm.outstanding is not None
+        and model not in CAN_BE_BOUNDED
+        and not MEMORY_MODELS[model].bounded_tables
+    ):
         raise MachineError(
             f"machine '{machine.name}': hbm.port.outstanding is {hbm.outstanding}, but hbm.model "
             f"'{model}' takes no bound; {', '.join(CAN_BE_BOUNDED)} and dram do. Remove it, or set "

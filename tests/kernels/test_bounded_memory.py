@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import stepsim as st
 from stepsim.errors import LoweringError, MachineError
 from stepsim.kernels import CAN_BE_BOUNDED, MEMORY_MODELS
 from stepsim.kernels.memory import dispatch
-from stepsim.kernels.memory.declaration import MemoryModel
-from stepsim.lowering import TimingParams, build_image
+from stepsim.kernels.memory.declaration import MemoryModel, MemoryTable
+from stepsim.lowering import TimingParams, build_image, timing_of
 from tests.engine_backend import run_engine
 from tests.kernels.test_memory import Traffic, ports_only
 from tests.oracle.compare import assert_same
@@ -147,8 +148,24 @@ def test_images_with_other_bounds_differ() -> None:
     assert len(digests) == 3
 
 
+def test_models_of_packages_get_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their engine is their own, and the table says how many requests may be under way."""
+    of_plugin = MemoryModel("of-a-plugin", "", kernels=MEMORY_MODELS["uncontended"].kernels)
+    of_plugin.bounded_table(
+        lambda channels, bundles, outstanding: MemoryTable(
+            np.array([channels, *bundles, outstanding], np.int64)
+        )
+    )
+    monkeypatch.setitem(dispatch.MEMORY_MODELS, "of-a-plugin", of_plugin)  # type: ignore[arg-type]
+    timing = timing_of(machine("of-a-plugin", 8, channels=4))
+    assert (timing.engine_model, timing.window) == ("of-a-plugin", None)
+    network = ports_only(timing, [Traffic(0, 3, (1,))])
+    assert build_image(network).memory_table.tolist() == [4, 3, 8]
+    free = ports_only(timing_of(machine("of-a-plugin", None)), [Traffic(0, 3, (1,))])
+    assert build_image(free).memory_table.tolist() == [0]
+
+
 def test_models_that_take_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plugin decides alone when it accepts a request."""
     of_plugin = MemoryModel("of-a-plugin", "", kernels=MEMORY_MODELS["uncontended"].kernels)
     monkeypatch.setitem(dispatch.MEMORY_MODELS, "of-a-plugin", of_plugin)  # type: ignore[arg-type]
     with pytest.raises(MachineError) as refused:

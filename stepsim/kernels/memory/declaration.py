@@ -59,6 +59,8 @@ class MemoryModel:
     kernels : ``issue`` and ``advance``, compiled.
     tables : what makes the table from the number of memory channels and the bundle size of every
         port.
+    bounded_tables : the same with the bound of the requests of a port that are under way; without
+        one, the model takes no bound.
     """
 
     name: str
@@ -69,6 +71,9 @@ class MemoryModel:
     listed: bool = True
     kernels: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     tables: list[Callable[[int, Sequence[int]], MemoryTable]] = field(
+        default_factory=list, compare=False, repr=False
+    )
+    bounded_tables: list[Callable[[int, Sequence[int], int], MemoryTable]] = field(
         default_factory=list, compare=False, repr=False
     )
 
@@ -83,6 +88,11 @@ class MemoryModel:
     def table(self, function: Callable[..., MemoryTable]) -> Callable[..., MemoryTable]:
         """Decorator of the function (channels, bundles) that makes the table of a run."""
         self.tables.append(function)
+        return function
+
+    def bounded_table(self, function: Callable[..., MemoryTable]) -> Callable[..., MemoryTable]:
+        """Decorator of the function (channels, bundles, outstanding) for runs with a bound."""
+        self.bounded_tables.append(function)
         return function
 
     def table_for(self, channels: int, bundles: Sequence[int]) -> MemoryTable:

@@ -168,6 +168,6 @@ def _memory(run: ImageRun, timing: TimingParams) -> Memory:
         per_cycle=timing.hbm_channels / timing.hbm_interval if shared else None,
         latency=timing.delay + 2,
         bundle=bundle,
-        window=window_of(bundle, timing.outstanding, timing.delay),
+        window=window_of(bundle, timing.window, timing.delay),
         turn=turn_of(timing.delay),
     )
