@@ -74,6 +74,7 @@ from stepsim.kernels.layout import (
 from stepsim.kernels.memory.bounded import (
     BOUNDED as BOUNDED,
     CAN_BE_BOUNDED as CAN_BE_BOUNDED,
+    POSITIONS as POSITIONS,
     bounded_table as bounded_table,
     issuing_cycles as issuing_cycles,
     turn_of as turn_of,
@@ -99,6 +100,7 @@ from stepsim.kernels.noc.carried import (
 )
 from stepsim.kernels.noc.chip_memories import (
     OF_CHIPS as OF_CHIPS,
+    table_places as table_places,
     tables_of_chips as tables_of_chips,
 )
 from stepsim.kernels.noc.chips.creation import (

@@ -42,6 +42,7 @@ from stepsim.lowering.retimed import (
     with_bases as with_bases,
     with_compute as with_compute,
     with_dispatch as with_dispatch,
+    with_first_channels as with_first_channels,
     with_timing as with_timing,
 )
 from stepsim.lowering.rings import depths_of as depths_of

@@ -7,14 +7,14 @@ and the number of requests that a memory port issues per cycle is in the record 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels import KINDS
+from stepsim.kernels import BOUNDED, KINDS, POSITIONS, table_places
 from stepsim.lowering.builder import machine_globals, memory_table
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import TimingParams
@@ -104,6 +104,21 @@ def with_dispatch(image: Image, timing: TimingParams, widths: Mapping[int, int])
     for unit, width in widths.items():
         ports["bundle"][image.units["port"][unit]] = width
     return with_timing(replace(image, ports=ports), timing)
+
+
+def with_first_channels(image: Image, changes: Sequence[int]) -> Image:
+    """The image with the first channel of every port moved on, for the memory model interleaved."""
+    words = image.memory_table.copy()
+    # The table of a memory begins with the position of every port, see `kernels.memory`.
+    head = POSITIONS if image.memory_model == BOUNDED.name else 0
+    counts = image.ports_of_chips or (len(image.ports),)
+    begins = table_places(words, image.chips) if image.chips else [0]
+    places = np.concatenate(
+        [begin + head + np.arange(count) for begin, count in zip(begins, counts, strict=True)]
+    )
+    channels = int(image.globals["memory_channels"][0])
+    words[places] = (words[places] + np.array(changes, np.int64)) % channels
+    return replace(image, memory_table=words)
 
 
 def with_bases(image: Image, timing: TimingParams, bases: Mapping[str, int]) -> Image:

@@ -237,6 +237,17 @@ def test_more_messages_than_the_memory_of_a_run_begins_with() -> None:
     assert_same(run_engine(network), interpret(network), accounts=True)
 
 
+def test_the_first_slot_of_the_arena_is_no_message() -> None:
+    """The first ring grows, so that its slot is free while messages are sent."""
+    b = NetBuilder(TimingParams(hbm_startup=0, hbm_latency=0, hbm_interval=1), 1)
+    b.unit("load", "OffChipLoad", [], ["a"], tile=[1, 1], view=[2, 2], par=1, bpe=2)
+    b.unit("sink", "Consumer", ["a"], [])
+    network = on_chips(
+        b.network(), [0, 1], topology="fully-connected", chips=2, latency=0.0, rate=0.5
+    )
+    assert_same(run_engine(network), interpret(network), accounts=True)
+
+
 def test_a_memory_with_addresses_is_for_one_chip() -> None:
     network = replace(_loads(TimingParams(), [1, 1]), between=ChipLinks((0, 0, 1, 1)))
     network = replace(network, timing=replace(network.timing, memory_model="dram"))

@@ -234,3 +234,21 @@ def test_what_is_not_possible_on_several_chips_is_refused() -> None:
     placed = machine(noc="mesh")
     with pytest.raises(ArgError, match="is on chip 1"):
         st.place(program, placed)
+
+
+@pytest.mark.parametrize("outstanding", [None, 4])
+@pytest.mark.parametrize("chips", [(0, 0, 0), (0, 1, 2)])
+def test_ensembles_move_the_first_channels_of_the_ports_of_every_chip(
+    outstanding: int | None, chips: tuple[int, int, int]
+) -> None:
+    values: dict[str, Any] = {"hbm.model": "interleaved", "hbm.channels": 3}
+    if outstanding is not None:
+        values["hbm.port.outstanding"] = outstanding
+    target = load_machine("sda-1024", RING | values)
+    program = spread(chips)
+    cycles = st.simulate(program, target).cycles
+    still = {"hbm.latency": 0, "fifo.depth": 0}
+    # A whole turn of the channels changes nothing.
+    found = st.ensemble(program, target, runs=3, bounds=still | {"hbm.bases": (3, 3)})
+    assert list(found.cycles) == [cycles] * 3
+    assert st.ensemble(program, target, runs=3).bounds.keys() == {*still, "hbm.bases"}

@@ -55,6 +55,8 @@ _ALONE: Final = 2
 _MODEL: Final = 0
 _BOUND: Final = 1
 _HEADER: Final = 2
+POSITIONS: Final = _HEADER
+"""Where the positions of the ports begin in the table."""
 
 
 def bounded_table(

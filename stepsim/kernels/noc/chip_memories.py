@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.calendar import next_unit
@@ -83,6 +84,11 @@ def tables_of_chips(model: str, tables: Sequence[MemoryTable], ports: Sequence[i
     each[:, _END] = ends
     each[:, _WORDS] = [len(one.words) for one in tables]
     return MemoryTable(np.concatenate([head, *parts]), cache)
+
+
+def table_places(words: NDArray[np.int64], chips: int) -> list[int]:
+    """Where the table of every chip begins in the table of a run on several."""
+    return [int(words[_HEADER + _EACH * chip + _TABLE]) for chip in range(chips)]
 
 
 @inlined

@@ -152,6 +152,9 @@ def has_place(state, constants):
         _begin(state, constants)
     if words[_SPARE] == 0:
         slot = allocate(state, 0)
+        if slot == 0:
+            # It was a ring, and is left aside: its number stands for no message.
+            slot = allocate(state, 0)
         if slot < 0:
             return False
         words[_SPARE] = slot

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from stepsim.ensembles import Bounds, Disturbance, draw_one
 from stepsim.graph import FIFO_DEPTH
-from stepsim.lowering import Image, with_bases
+from stepsim.lowering import with_bases, with_first_channels
 from stepsim.machine import Addresses, Port, load_machine
 
 if TYPE_CHECKING:
@@ -82,15 +81,7 @@ def _with_bases(prepared: Prepared, changes: Changes) -> Prepared:
     """Move the first byte of each tensor by this many requests."""
     if _has_addresses(prepared):
         return _with_tensors_moved(prepared, changes)
-    channels = prepared.machine.hbm.channels
-
-    def edit(image: Image) -> Image:
-        # The table begins with the position of every port, see `kernels.memory.interleaved`.
-        words = image.memory_table.copy()
-        words[: len(changes)] = (words[: len(changes)] + np.array(changes)) % channels
-        return replace(image, memory_table=words)
-
-    return prepared.edited(edit)
+    return prepared.edited(lambda image: with_first_channels(image, changes))
 
 
 def _with_tensors_moved(prepared: Prepared, changes: Changes) -> Prepared:
