@@ -121,7 +121,8 @@ class StepPrograms:
 
     Raises
     ------
-    ServingError : the machine states no clock, or the model is not whole.
+    ServingError : the machine states no clock, the model is not whole, or the step is on several
+        chips.
     """
 
     def __init__(self, workload: Step, machine: Machine) -> None:
@@ -129,6 +130,11 @@ class StepPrograms:
             raise ServingError(
                 f"machine {machine.name} states no clock, so that its cycles have no length; set "
                 "clock_ghz of the machine"
+            )
+        if workload.split.chips > 1:
+            raise ServingError(
+                f"steps: an engine is one chip, found a step on {workload.split.chips} chips "
+                f"({workload.split.text}); leave out tp, ep, pp and dp"
             )
         if workload.model.vocabulary is None:
             raise ServingError(
