@@ -313,6 +313,7 @@ class Decoder(Workload):
         return (KV_LENGTHS,)
 
     @classmethod
+    @typed
     def shaping_of(cls, given: Mapping[str, Any]) -> tuple[Input, ...]:
         return cls.inputs if on_several_chips(given) else cls.shaping()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from stepsim.deferred import deferred
+from stepsim.typed import typed
 from stepsim.workloads.checks import built_in_name, divides, unlike
 from stepsim.workloads.common import (
     ActivationType,
@@ -144,6 +145,7 @@ class Moe(Workload):
         return ()
 
     @classmethod
+    @typed
     def shaping_of(cls, given: Mapping[str, Any]) -> tuple[Input, ...]:
         return cls.inputs if on_several_chips(given) else cls.shaping()
 

@@ -249,6 +249,7 @@ class Step(Workload):
         return (KV_LENGTHS, NEW_TOKENS)
 
     @classmethod
+    @typed
     def shaping_of(cls, given: Mapping[str, Any]) -> tuple[Input, ...]:
         return cls.inputs if on_several_chips(given) else cls.shaping()
 
