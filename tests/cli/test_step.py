@@ -61,3 +61,7 @@ def test_refused(cli: Cli, files: dict[str, Path], tmp_path: Path) -> None:
     more = cli("run", "step", *options(files), "--new-tokens", tmp_path / "more.npy")
     assert more.code != 0
     assert "expected one number for each of the 3 requests of kv_lengths, found 4" in more.err
+    longer = cli("run", "step", *options(files))
+    assert longer.code == 2
+    assert "found 64 in" in longer.err
+    assert "--batch limits both, and --new-tokens says how many tokens each request" in longer.err

@@ -229,7 +229,7 @@ def read_traces(
         served = requests.read()
         facts["kv_lengths"] = None if served is None else _request_facts(served, new)
     if new is None and table is not None and served is not None:
-        _check_count(table, served, tokens)
+        _check_count(table, served, tokens, several)
     data = Data.of(
         routing=None if table is None else table.experts,
         kv_lengths=None if served is None else served.lengths,
@@ -240,12 +240,19 @@ def read_traces(
     return Traces(data, _columns(tokens, table, requests, served, new), facts)
 
 
-def _check_count(table: RoutingTable, served: Requests, tokens: TokenSource | None) -> None:
+def _check_count(
+    table: RoutingTable,
+    served: Requests,
+    tokens: TokenSource | None,
+    several: NewTokenSource | None,
+) -> None:
     if len(table.experts) != len(served.lengths):
+        hint = "--batch limits both"
+        if several is not None:
+            hint += ", and --new-tokens says how many tokens each request brings"
         raise ArgError(
             f"--routing: expected one token for each of the {len(served.lengths)} requests of "
-            f"{served.source}, found {len(table.experts)} in {tokens and tokens.routing}; --batch "
-            "limits both"
+            f"{served.source}, found {len(table.experts)} in {tokens and tokens.routing}; {hint}"
         )
 
 
