@@ -124,9 +124,13 @@ def test_a_private_interface_is_used_and_exists(file: str, place: str) -> None:
 
 def test_every_such_package_has_its_upper_bound() -> None:
     text = (ROOT.parent / "pyproject.toml").read_text(encoding="utf-8")
-    wanted = tomllib.loads(text)["project"]["dependencies"]
+    project = tomllib.loads(text)["project"]
+    wanted = project["dependencies"]
     packages = {place.partition(".")[0] for places in USED.values() for place in places}
     assert packages == BOUNDS.keys()
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    bounded = {re.split(r"\W", line)[0] for line in [*wanted, *extras] if "<" in line}
+    assert bounded == packages, "other packages have no upper bound"
     for package, bound in BOUNDS.items():
         [line] = [line for line in wanted if re.match(rf"{package}\b", line)]
         assert line.endswith(f",<{bound}"), f"pyproject.toml: expected {package} below {bound}"
