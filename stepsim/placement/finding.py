@@ -12,7 +12,8 @@ from stepsim.machine import Machine, load_machine
 from stepsim.noc import Placement, Topology, memory_places, worker_places
 from stepsim.placement.flows import Flows, flows_of
 from stepsim.placement.found import FoundPlacement, places_of
-from stepsim.placement.search import searched
+from stepsim.placement.regions import regions_of
+from stepsim.placement.search import row_major, searched
 from stepsim.simulation import Prepared, prepare
 
 _SEED: Final = Range((1 << 63) - 1, "a seed", low=0)
@@ -27,6 +28,7 @@ def place(
     per_tile: int = 1,
     seed: int = 0,
     effort: float = 1.0,
+    regions: Mapping[str, int] | None = None,
 ) -> FoundPlacement:
     """Find places of operators and memory ports with little traffic on the busiest link.
 
@@ -43,6 +45,8 @@ def place(
     per_tile : operators that a tile may hold.
     seed : of the search; the same seed finds the same placement.
     effort : number of moves as a multiple of the usual one, above 0 to 1000.
+    regions : numbers of regions from 0 by the name of an operator, which must be in it: the columns
+        of the network are cut into as many strips as there are regions. Others may be anywhere.
 
     Raises
     ------
@@ -61,7 +65,7 @@ def place(
     8192
     """
     prepared = prepare(program, machine=check_machine(machine))
-    return placed(prepared, bindings, per_tile=per_tile, seed=seed, effort=effort)
+    return placed(prepared, bindings, per_tile=per_tile, seed=seed, effort=effort, regions=regions)
 
 
 def placed(
@@ -72,17 +76,28 @@ def placed(
     seed: int = 0,
     effort: float = 1.0,
     flows: Flows | None = None,
+    regions: Mapping[str, int] | None = None,
+    region_count: int | None = None,
 ) -> FoundPlacement:
-    """As `place`, for a program that is laid out for its machine, whose ``flows`` may be known."""
+    """As `place`, for a program that is laid out for its machine, whose ``flows`` may be known.
+
+    ``region_count`` says how many regions there are, if not all need have an operator.
+    """
     seed = checked_seed("place: seed", seed)
     effort = checked_effort("place: effort", effort)
     network = check_machine(prepared.machine).noc
     assert network is not None
     before = Placement.row_major(prepared.program, network, per_tile)
+    bound = regions_of(prepared, network, regions, region_count, per_tile)
     flows = flows or flows_of(prepared, bindings)
+    topology, tiles = Topology(network), worker_places(network)
+    if regions is not None:
+        by_rows = row_major(flows, topology, tiles, per_tile, bound)
+        ports = [before.ports[name] for name in flows.ports]
+        before = _placement(prepared.program, before, flows, [*by_rows.tolist(), *ports])
     places = searched(
-        flows, Topology(network), worker_places(network), memory_places(network),
-        places_of(before, flows), per_tile=per_tile, seed=seed, effort=effort,
+        flows, topology, tiles, memory_places(network), places_of(before, flows),
+        per_tile=per_tile, seed=seed, effort=effort, regions=bound,
     )  # fmt: skip
     after = _placement(prepared.program, before, flows, places.tolist())
     return FoundPlacement(after, before, flows, seed, effort)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -10,6 +11,7 @@ from stepsim.errors import ArgError
 from stepsim.kernels import Annealing, anneal
 from stepsim.noc import Topology, Whole, networks_taken
 from stepsim.placement.flows import Flows
+from stepsim.placement.regions import Regions, free_regions
 
 MOST_PLACES: Final = 576
 """Places of a network between which routes are kept."""
@@ -28,13 +30,14 @@ _WEIGHT: Final = 4
 
 def searched(
     flows: Flows, topology: Topology, tiles: Whole, memory: Whole, first: Whole, *,
-    per_tile: int, seed: int, effort: float,
+    per_tile: int, seed: int, effort: float, regions: Regions | None = None,
 ) -> Whole:  # fmt: skip
     """Place of every item, with the least bytes on the busiest link, then the least bytes x hops.
 
     Parameters
     ----------
     tiles, memory : places that operators and memory ports can have.
+    regions : where operators must be; anywhere if absent.
     first : places that the result must not be worse than, which is one of the starts.
 
     Raises
@@ -67,6 +70,8 @@ def searched(
     route = np.concatenate([one.path[one.path < topology.link_count] for one in every])
     tables = (len(source) * table.reshape(-1)).astype(np.int64)
     hops = every[-1].links.reshape(len(pairs), len(pairs))
+    its = regions or free_regions(count, topology.places)
+    allowed = its.slots(used[slots])
     random = np.random.Generator(np.random.PCG64(seed))
     least, each, most = _MOVES
     moves = max(1, int(effort * min(max(each * flows.items, least), most)))
@@ -75,11 +80,14 @@ def searched(
         if start == 0:
             slot, port = _slots_of(np.searchsorted(used, first), slots, count)
         elif start == 1:
-            slot, port = _constructed(flows, slots, ports, hops)
+            slot, port = _constructed(flows, slots, ports, hops, its.order, allowed)
         else:
-            slot = random.permutation(len(slots))[:count].astype(np.int64)
+            slot = _first_fit(random.permutation(len(slots)), its.order, allowed)
             port = ports[random.integers(len(ports), size=len(flows.ports))]
-        state = _state(flows, slots, ports, slot, port, begin, route, tables, len(used), topology)
+        state = _state(
+            flows, slots, ports, slot, port, begin, route, tables, len(used), topology, its,
+            used[slots],
+        )  # fmt: skip
         anneal(state)
         score = max(int(state.words[4]) * int(state.score[0]) + int(state.score[1]), 1)
         state = _with_moves(state, flows.items, moves, score, random)
@@ -102,7 +110,30 @@ def _slots_of(places: Whole, slots: Whole, count: int) -> tuple[Whole, Whole]:
     return found, places[count:]
 
 
-def _constructed(flows: Flows, slots: Whole, ports: Whole, hops: Whole) -> tuple[Whole, Whole]:
+def _first_fit(slots: Whole, order: Sequence[int], allowed: Sequence[Whole]) -> Whole:
+    """A slot for every operator: the first that it may have and that is not taken."""
+    rank = np.empty(len(slots), np.int64)
+    rank[slots] = np.arange(len(slots))
+    found = np.zeros(len(order), np.int64)
+    for operator in order:
+        own = allowed[operator]
+        found[operator] = own[rank[own].argmin()]
+        rank[found[operator]] = len(slots)
+    return found
+
+
+def row_major(
+    flows: Flows, topology: Topology, tiles: Whole, per_tile: int, regions: Regions
+) -> Whole:
+    """Place of every operator in its region, in the order of the program and row by row."""
+    slots = np.repeat(tiles, min(per_tile, len(flows.operators)))
+    return slots[_first_fit(np.arange(len(slots)), regions.order, regions.slots(slots))]
+
+
+def _constructed(
+    flows: Flows, slots: Whole, ports: Whole, hops: Whole, order: Sequence[int],
+    allowed: Sequence[Whole],
+) -> tuple[Whole, Whole]:  # fmt: skip
     """Operators one after another, each where its bytes to those before go the least hops."""
     count = len(flows.operators)
     neighbors: list[list[tuple[int, int]]] = [[] for _ in range(flows.items)]
@@ -117,13 +148,14 @@ def _constructed(flows: Flows, slots: Whole, ports: Whole, hops: Whole) -> tuple
     place[count:] = ports[np.arange(len(flows.ports)) % len(ports)]
     slot = np.zeros(count, np.int64)
     taken = np.zeros(len(slots), np.bool_)
-    for operator in range(count):
+    for operator in order:
         cost = np.zeros(len(hops))
         for other, nbytes in neighbors[operator]:
             if place[other] >= 0:
                 cost += nbytes * around[place[other]]
-        own = np.where(taken, np.inf, cost[slots])
-        slot[operator] = own.argmin()
+        may = allowed[operator]
+        own = np.where(taken[may], np.inf, cost[slots[may]])
+        slot[operator] = may[own.argmin()]
         taken[slot[operator]] = True
         place[operator] = slots[slot[operator]]
     return slot, place[count:]
@@ -131,7 +163,7 @@ def _constructed(flows: Flows, slots: Whole, ports: Whole, hops: Whole) -> tuple
 
 def _state(
     flows: Flows, slots: Whole, ports: Whole, slot: Whole, port: Whole, begin: Whole,
-    route: Whole, table: Whole, places: int, topology: Topology,
+    route: Whole, table: Whole, places: int, topology: Topology, regions: Regions, at: Whole,
 ) -> Annealing:  # fmt: skip
     count = len(flows.operators)
     ends = np.concatenate([flows.source, flows.target])
@@ -151,7 +183,9 @@ def _state(
             np.int64,
         ),
         begin.astype(np.int64), route.astype(np.int64), slots.astype(np.int64),
-        ports.astype(np.int64), np.concatenate([slots[slot], port]).astype(np.int64),
+        ports.astype(np.int64), regions.of_operators.astype(np.int64),
+        regions.of_places[at].astype(np.int64),
+        np.concatenate([slots[slot], port]).astype(np.int64),
         slot.astype(np.int64), occupant, flows.source, flows.target, flows.nbytes, table,
         flows.tree, np.zeros(flows.trees * topology.link_count, np.int64),
         of_item_begin.astype(np.int64), streams.astype(np.int64),

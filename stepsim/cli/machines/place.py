@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+import stepsim.design
 import stepsim.placement
 import stepsim.report
 import stepsim.simulation
@@ -59,6 +60,7 @@ def place_choice(choice: Choice, options: PlaceOptions) -> None:
         case = choice.case(traces, machine, options.config, None)
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
+        plan = getattr(choice.workload, "plan", None)
         heartbeat.phase("placing operators")
         found = stepsim.placement.placed(
             case.prepared,
@@ -66,6 +68,7 @@ def place_choice(choice: Choice, options: PlaceOptions) -> None:
             per_tile=options.per_tile,
             seed=options.search_seed,
             effort=options.effort,
+            **({} if plan is None else stepsim.design.die_regions(plan, case.prepared)),
         )
         if options.out is not None:
             found.placement.save(options.out)

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepsim.deferred import deferred
 from stepsim.design.choices import Choices
 from stepsim.design.operators.models.sources import Source
 from stepsim.design.passes.pipeline import Pass
@@ -20,6 +21,27 @@ from stepsim.other_names import method_hint
 from stepsim.results import Result
 from stepsim.simulation import Prepared, prepare
 from stepsim.typed import typed
+
+if TYPE_CHECKING:
+    from stepsim import placement
+    from stepsim.placement import FoundPlacement
+else:
+    placement = deferred("stepsim.placement")
+
+
+def die_regions(plan: Plan, prepared: Prepared) -> dict[str, Any]:
+    """The regions of a program of a plan, as `placed` takes them: of the operators of kernels that
+    are on a die."""
+    device = plan.machine.device
+    dies = {one.name: one.die for one in plan.graph.kernels if one.die is not None}
+    found = {
+        unit.name: dies[unit.operator.label]
+        for unit in prepared.wiring.units
+        if unit.operator is not None and unit.operator.label in dies
+    }
+    if device is None or not found:
+        return {}
+    return {"regions": found, "region_count": device.dies}
 
 
 class Compiled:
@@ -65,6 +87,26 @@ class Compiled:
             made.group: prepared.wiring
             for made, prepared in zip(self.programs, self.prepared, strict=True)
         }
+
+    @typed
+    def place(
+        self, *, per_tile: int = 1, seed: int = 0, effort: float = 1.0
+    ) -> tuple[FoundPlacement, ...]:
+        """Find places for the operators of every group on the network of the machine.
+
+        Operators of a kernel on a die are in the region of that die; see `stepsim.place`.
+
+        Raises
+        ------
+        ArgError : as `stepsim.place`.
+        """
+        return tuple(
+            placement.placed(
+                prepared, per_tile=per_tile, seed=seed, effort=effort,
+                **die_regions(self.plan, prepared),
+            )
+            for prepared in self.prepared
+        )  # fmt: skip
 
     def results(self) -> tuple[Result, ...]:
         """A run of every group."""

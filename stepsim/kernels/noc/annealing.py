@@ -30,6 +30,7 @@ class Annealing(NamedTuple):
         after the other.
     slot_place : place of every slot that an operator can have. [slots]
     port_place : places that a memory port can have.
+    region, slot_region : of every operator, or -1 where it is free, and of every slot.
     place : of every item. [items] Written.
     slot : of every operator. [operators] Written.
     occupant : operator in every slot, or -1. [slots] Written.
@@ -50,6 +51,8 @@ class Annealing(NamedTuple):
     route: Any
     slot_place: Any
     port_place: Any
+    region: Any
+    slot_region: Any
     place: Any
     slot: Any
     occupant: Any
@@ -189,6 +192,12 @@ def _run(state):
             other = state.occupant[after]
             if state.slot_place[after] == state.slot_place[before]:
                 continue
+            if state.region[item] >= 0 and state.region[item] != state.slot_region[after]:
+                continue
+            if other >= 0:
+                own = state.region[other]
+                if own >= 0 and own != state.slot_region[before]:
+                    continue
         if after == before:
             continue
         change = _carry_all(state, item, -1, -1)
