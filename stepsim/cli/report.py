@@ -51,11 +51,13 @@ def report(
     services = [stepsim.serving.is_service(one) for one in sources]
     if others and not all(services):
         raise ArgError(
-            f"{sources[services.index(False)]}: is no folder of a service; of runs, sweeps and "
-            "plans a page shows one, so name that alone"
+            f"{sources[services.index(False)]}: is not the folder of a service; of runs, sweeps "
+            "and plans a page shows one, so name that alone"
         )
     if pictures.given and not services[0]:
-        raise ArgError(f"{pictures.given[0]}: draws services, and {source} is none; leave it out")
+        raise ArgError(
+            f"{pictures.given[0]}: draws services, and {source} is not one; leave it out"
+        )
     if pictures.perfetto is not None and others:
         raise ArgError("--perfetto: shows one service; name one folder")
     pictures.check()

@@ -115,7 +115,7 @@ def test_pictures_are_written_by_both_commands(
 @pytest.mark.parametrize(
     ("sources", "options", "message"),
     [
-        (("a", "b"), (), "b: is no folder of a service"),
+        (("a", "b"), (), "b: is not the folder of a service"),
         (("a", "a"), (), "a: a service is given twice"),
         (("a", "c/a"), ("--perfetto", "x"), "--perfetto: shows one service; name one folder"),
         (("b",), ("--plot", "x.png"), "--plot: draws services, and"),

@@ -241,8 +241,8 @@ def _linear(
         terms = []
     if not 1 <= len(terms) <= len(_TERMS):
         raise ServingError(
-            f"steps {spec.choices.steps}: expected up to {len(_TERMS)} numbers of ns, for a step, a "
-            "token, a token of context of a decode, of a prefill, and a request, as in "
+            f"steps {spec.choices.steps}: expected up to {len(_TERMS)} numbers of ns, for a step, "
+            "a token, a token of context of a decode, of a prefill, and a request, as in "
             "linear:8000000,40000,80"
         )
     return partial(LinearSteps, **dict(zip(_TERMS, terms, strict=False)))
