@@ -28,7 +28,7 @@ NAMES = ("engine", "interpreter")
 TILE = {"tile": [16, 64, 2, 0, 16], "level": 0}  # 2048 bytes
 
 
-@profile(100)
+@profile(100, thorough=1500)
 @given(chip_networks(random_networks(max_slack=1)))
 def test_engine_agrees_with_the_interpreter(network: Network) -> None:
     engine = run_engine(network)
@@ -36,7 +36,7 @@ def test_engine_agrees_with_the_interpreter(network: Network) -> None:
     check_all(network, engine)
 
 
-@profile(50)
+@profile(50, thorough=1500)
 @given(chip_networks(st.one_of(routed_networks(), faulty_networks())))
 def test_routed_and_faulty_networks_agree(network: Network) -> None:
     engine = run_engine(network)
@@ -44,13 +44,13 @@ def test_routed_and_faulty_networks_agree(network: Network) -> None:
     check_all(network, engine)
 
 
-@profile(30)
+@profile(30, thorough=500)
 @given(chip_networks(random_networks(max_slack=1)), st.integers(0, 2**16))
 def test_order_of_units_in_the_interpreter_changes_nothing(network: Network, seed: int) -> None:
     assert_same(interpret(network), interpret(network, host_order_seed=seed), accounts=True)
 
 
-@profile(30)
+@profile(30, thorough=500)
 @given(chip_networks(random_networks(max_slack=1)))
 def test_bytes_over_links_are_those_of_routes_times_hops(network: Network) -> None:
     assert network.between is not None
@@ -114,7 +114,7 @@ def test_chips_do_not_wait_for_the_memory_of_each_other(model: str) -> None:
     assert 1.9 < both / run_engine(each).final_clock["load 0"] < 2.1
 
 
-@profile(40)
+@profile(40, thorough=1500)
 @given(
     st.sampled_from(TOPOLOGIES), st.integers(3, 6), st.sampled_from([5.0, 50.0]),
     st.lists(
