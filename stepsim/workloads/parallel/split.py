@@ -228,11 +228,11 @@ class Split:
         name = "tp" if self.tp > 1 else "dp" if self.dp > 1 else "pp"
         has = 1 if machine.chips is None else machine.chips.total
         if has < self.chips:
-            found = "none: it is one chip" if machine.chips is None else f"{has}"
+            found = "one chip" if machine.chips is None else f"{has} chips"
             yield (
                 name,
-                f"expected a machine of {self.chips} chips, {self.text}, found {found} in section "
-                f"chips of {machine.name}; set chips.count, chips.topology, chips.gib_per_s and "
+                f"expected a machine of {self.chips} chips for {self.text}, found {found} "
+                f"({machine.name}); state chips.count, chips.topology, chips.gib_per_s and "
                 "chips.latency_ns",
             )
 
