@@ -253,7 +253,11 @@ def test_bad_splits(changes: dict[str, Any], given: dict[str, Any], message: str
 @pytest.mark.parametrize(
     ("given", "chips", "message"),
     [
-        ({"tp": 2, "dp": 2}, None, "tp: expected a machine of 4 chips for tp 2 x dp 2, found one chip \\(sda"),
+        (
+            {"tp": 2, "dp": 2},
+            None,
+            "tp: expected a machine of 4 chips for tp 2 x dp 2, found one chip \\(sda",
+        ),
         ({"dp": 8}, CHIPS, "dp: expected a machine of 8 chips for dp 8, found 4 chips"),
         ({"pp": 5}, CHIPS, "pp: expected a machine of 5 chips for pp 5, found 4 chips"),
     ],
