@@ -3,12 +3,14 @@
 ``python examples/serving/dynamic_tiling.py --out curves`` serves requests with lengths as in the
 Azure trace with both models, in static and dynamic tiles, with coarse and dynamic attention, at
 several rates. ``--trace AzureLLMInferenceTrace_conv.csv`` serves those of the trace itself. What is
-in the folder already is not served again.
+in the folder already is not served again. The curves are drawn, and the table of
+docs/serving-tutorial.md is printed.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,10 @@ FOLDER = Path(__file__).parent
 SPECIFICATIONS = ("mixtral.yaml", "qwen.yaml")
 METRICS = ["goodput", "ttft_p99_ms", "tpot_p99_ms"]
 MAPPING = ["tile", "strategy"]
+COLUMNS = [
+    "rate", *MAPPING, "goodput", "good_share", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms",
+    "estimate_bias_low", "estimate_bias_high",
+]  # fmt: skip
 
 
 def specification(file: Path, trace: Path | None, requests: int | None) -> dict[str, Any]:
@@ -57,6 +63,25 @@ def draw(folder: Path, picture: Path, title: str) -> None:
     draw_curves(panels, f"{found.x} [{found.x_unit}]", picture, title)
 
 
+def table(folder: Path) -> str:
+    """The design points of a sweep, in order of their rates, as rows of a table in Markdown."""
+    names = (
+        "requests/s", "tile", "attention", "goodput", "share within limits", "p99 TTFT, s",
+        "mean TPOT, ms", "p99 TPOT, ms", "error of steps, %",
+    )  # fmt: skip
+    lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
+    for row in sw.read_runs(folder, COLUMNS).to_pylist():
+        low, high = (row[f"estimate_bias_{end}"] for end in ("low", "high"))
+        error = "exact" if low is None else f"{100 * low:+.2f} to {100 * high:+.2f}"
+        cells = (
+            f"{row['rate']:g}", row["tile"], row["strategy"], f"{row['goodput']:.3f}",
+            f"{row['good_share']:.3f}", f"{row['ttft_p99_ms'] / 1000:.2f}",
+            f"{row['tpot_mean_ms']:.1f}", f"{row['tpot_p99_ms']:.1f}", error,
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Serve, and draw."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -73,6 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
         there = (folder / "sweep.json").exists()
         sw.run_sweep(spec, folder, jobs=given.jobs, resume=there)
         draw(folder, given.out / f"{spec['name']}.svg", spec["service"]["model"])
+        sys.stdout.write(f"{table(folder)}\n")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,10 @@ def example() -> Any:
 
 @pytest.mark.slow
 def test_one_command_serves_and_draws(
-    example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     model = {
         "name": "tiny", "model_dim": 64, "layers": 2, "vocabulary": 128,
@@ -58,7 +61,15 @@ def test_one_command_serves_and_draws(
         example.main(arguments)
     text = (tmp_path / "out" / "small.svg").read_text("utf-8")
     assert "tile=dynamic strategy=dynamic" in text
-    assert read_runs(tmp_path / "out" / "small", ["completed"])["completed"].to_pylist() == [6] * 4
+    runs = read_runs(tmp_path / "out" / "small", ["completed", "tpot_p99_ms"])
+    assert runs["completed"].to_pylist() == [6] * 4
+    header, _, *rows = capsys.readouterr().out.splitlines()[-6:]
+    page = (ROOT / "docs" / "serving-tutorial.md").read_text("utf-8")
+    assert page.count(f"{header}\n|---|") == 2
+    assert [row.split(" | ")[1] for row in rows] == ["4", "dynamic"] * 2
+    shown = [float(row.split(" | ")[7]) for row in rows]
+    assert shown == [round(one, 1) for one in runs["tpot_p99_ms"].to_pylist()]
+    assert all(row.endswith("| exact |") for row in rows)
 
 
 def test_requests_of_a_trace_take_the_place_of_drawn_ones(example: Any) -> None:
