@@ -55,7 +55,7 @@ class Placement:
     ----------
     program : a finished program.
     network : that it is placed on.
-    operators : place of every operator by its name.
+    operators : place of every operator by its name, or a list of pairs for one on several tiles.
     ports : place where the requests of an operator leave the network for off-chip memory, by the
         name of the operator; those not named have the places of `default_ports`. Several ports may
         share a place, also with operators.
@@ -113,8 +113,13 @@ class Placement:
         self._check_tiles(given)
         stated = self._places("ports", {} if ports is None else ports, memory, set(known))
         default = default_ports(program, network)
-        self._operators = {name: given[name] for name in known}
-        self._ports = {name: stated.get(name, default[name]) for name in known if name in memory}
+        self._tiles = {name: given[name] for name in known}
+        self._operators = {name: tiles[0] for name, tiles in self._tiles.items()}
+        self._ports = {
+            name: stated[name][0] if name in stated else default[name]
+            for name in known
+            if name in memory
+        }
 
     @typed
     def on(self, program: Program, network: Network) -> Placement:
@@ -124,12 +129,17 @@ class Placement:
         ------
         ArgError : a place is outside the grid, or on another core than a worker.
         """
-        return Placement(program, network, self._operators, self._ports, per_tile=self.per_tile)
+        return Placement(program, network, self._tiles, self._ports, per_tile=self.per_tile)
 
     @property
     def operators(self) -> Mapping[str, int]:
-        """Number of the place of every operator."""
+        """Number of the place of every operator; the first of those that are on several tiles."""
         return MappingProxyType(self._operators)
+
+    @property
+    def tiles(self) -> Mapping[str, tuple[int, ...]]:
+        """Numbers of the tiles of every operator."""
+        return MappingProxyType(self._tiles)
 
     @property
     def ports(self) -> Mapping[str, int]:
@@ -198,10 +208,13 @@ class Placement:
 
     def to_dict(self) -> dict[str, Any]:
         """What the file has, as plain values."""
-        places = {
-            kind: {name: list(divmod(place, self.network.cols)) for name, place in given.items()}
-            for kind, given in (("operators", self._operators), ("ports", self._ports))
-        }
+        cols = self.network.cols
+        places: dict[str, Any] = {"operators": {}, "ports": {}}
+        for name, tiles in self._tiles.items():
+            pairs = [list(divmod(tile, cols)) for tile in tiles]
+            places["operators"][name] = pairs[0] if len(pairs) == 1 else pairs
+        for name, place in self._ports.items():
+            places["ports"][name] = list(divmod(place, cols))
         grid = {key: getattr(self.network, key) for key in _GRID}
         return {"format": FORMAT, **grid, "per_tile": self.per_tile, **places}
 
@@ -222,12 +235,19 @@ class Placement:
     def of_units(self, wiring: Wiring) -> tuple[Whole, Whole]:
         """Places of all units of the wired program, and of their memory ports; -1 without one.
 
-        A broadcast is where the operator is whose stream it copies.
+        A broadcast is where the operator is whose stream it copies. Operators on several tiles have
+        the first of them.
 
         Raises
         ------
         ArgError : the wiring is of a program with other operators.
         """
+        places = np.array([tiles[0] for tiles in self.tiles_of_units(wiring)], np.int64)
+        ports = [self._ports.get(unit.name, -1) for unit in wiring.units]
+        return places, np.array(ports, np.int64)
+
+    def tiles_of_units(self, wiring: Wiring) -> list[tuple[int, ...]]:
+        """Tiles of all units of the wired program; raises as `of_units`."""
         names = [
             wiring.fifos[unit.inputs[0]].stream.producer.title()
             if unit.operator is None
@@ -240,23 +260,21 @@ class Placement:
                 f"placement: operator '{missing[0]}' of program '{wiring.program.name}' has no "
                 "place; the placement is of another program"
             )
-        places = np.array([self._operators[name] for name in names], np.int64)
-        ports = [self._ports.get(unit.name, -1) for unit in wiring.units]
-        return places, np.array(ports, np.int64)
+        return [self._tiles[name] for name in names]
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.network, self.per_tile, self._operators, self._ports
+        return self.network, self.per_tile, self._tiles, self._ports
 
     def _places(
         self, kind: str, given: Any, known: Set[str], others: Set[str] = frozenset()
-    ) -> dict[str, int]:
+    ) -> dict[str, tuple[int, ...]]:
         if not isinstance(given, Mapping):
             raise ArgError(
                 f"{self._where}: {kind}: expected a mapping from names of operators to places, "
                 f"found {shown(given)}"
             )
-        found = {}
+        found: dict[str, tuple[int, ...]] = {}
         for name, place in given.items():
             at = f"{kind}.{shown(name, str)}"
             if name in others and name not in known:
@@ -264,7 +282,15 @@ class Placement:
             if name not in known:
                 near = did_you_mean(name, sorted(known))
                 self._refuse(at, f"the program has no operator {shown(name)}{near}")
-            found[name] = self._number(at, kind, name, place)
+            several = kind == "operators" and isinstance(place, list | tuple) and len(place) > 0
+            if not several or not all(isinstance(one, list | tuple) for one in place):
+                found[name] = (self._number(at, kind, name, place),)
+                continue
+            found[name] = tuple(self._number(at, kind, name, one) for one in place)
+            if len(set(found[name])) < len(found[name]):
+                twice = next(one for one in found[name] if found[name].count(one) > 1)
+                told = self._topology.place_name(twice)
+                self._refuse(at, f"operator '{name}' names tile {told} twice; name it once")
         return found
 
     def _number(self, at: str, kind: str, name: str, place: Any) -> int:
@@ -295,9 +321,9 @@ class Placement:
             )
         return number
 
-    def _check_tiles(self, given: Mapping[str, int]) -> None:
+    def _check_tiles(self, given: Mapping[str, tuple[int, ...]]) -> None:
         on: dict[int, list[str]] = {}
-        for name, place in given.items():
+        for name, place in ((name, tile) for name, tiles in given.items() for tile in tiles):
             on.setdefault(place, []).append(name)
             if len(on[place]) > self.per_tile:
                 listed = ", ".join(f"'{one}'" for one in on[place])

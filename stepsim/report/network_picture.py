@@ -83,7 +83,8 @@ def draw_placement(found: FoundPlacement, path: str | PathLike[str]) -> None:
     ]
     placement = found.placement
     holds: dict[int, list[str]] = {}
-    for name, place in placement.operators.items():
+    on_tiles = ((name, tile) for name, tiles in placement.tiles.items() for tile in tiles)
+    for name, place in on_tiles:
         holds.setdefault(place, []).append(name)
     for name, place in placement.ports.items():
         holds.setdefault(place, []).append(f"memory port of {name}")

@@ -128,7 +128,7 @@ def machine_text(case: Case) -> str:
     )
     placement = prepared.placement
     if placement is not None:
-        tiles = len(set(placement.operators.values()))
+        tiles = len({tile for own in placement.tiles.values() for tile in own})
         changes += (
             f"; {counted(len(placement.operators), 'operator')} on {counted(tiles, 'tile')} of "
             f"network '{placement.network.name}'"

@@ -72,6 +72,8 @@ def _other_places(
 ) -> Iterator[Change]:
     present = prepared.placement
     assert present is not None  # the program is placed
+    if any(len(tiles) > 1 for tiles in present.tiles.values()):
+        return  # a search gives every operator one tile
     depth = prepared.fifo_depth if prepared.fifo_depth_from == "call" else None
     unplaced = prepare(prepared.program, prepared.machine, fifo_depth=depth)
     unplaced = unplaced.changed(fifo_depths=prepared.fifo_depths)

@@ -113,7 +113,11 @@ def _grid(network: MachineNetwork) -> tuple[object, ...]:
 def described_place(place: Any) -> Any:
     """A placement as plain values: where operators and ports are; a word or a file as it is."""
     if isinstance(place, noc.Placement):
-        return {"operators": dict(place.operators), "ports": dict(place.ports)}
+        operators = {
+            name: tiles[0] if len(tiles) == 1 else list(tiles)
+            for name, tiles in place.tiles.items()
+        }
+        return {"operators": operators, "ports": dict(place.ports)}
     return place.data if isinstance(place, noc.PlacementFile) else place and str(place)
 
 
@@ -253,22 +257,26 @@ def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Netwo
     """
     its = placement.network
     topology = noc.Topology(its)
-    units, ports = placement.of_units(wiring)
-    places = np.concatenate([units, ports])
+    _, ports = placement.of_units(wiring)
+    tiles = [*placement.tiles_of_units(wiring), *((port,) for port in ports.tolist())]
     ways = [
-        [leg for leg in way if places[leg.source] != places[leg.target]]
+        [leg for leg in way if set(tiles[leg.source]).isdisjoint(tiles[leg.target])]
         for way in noc.legs_of(wiring)
     ]
-    shared = _shared(its, wiring, ways, places)
+    shared = _shared(its, wiring, tiles)
     of_tree = {c for fifos in shared for c in fifos}
-    legs = [
-        (c, leg, noc.network_of_leg(its, reads=leg.reads, shared=c in of_tree and i == 0))
-        for c, way in enumerate(ways)
-        for i, leg in enumerate(way)
-    ]
-    paths = _paths(topology, places, legs)
+    legs: list[tuple[int, int, int]] = []
+    fifos_of_legs: list[int] = []
+    for c, way in enumerate(ways):
+        for i, leg in enumerate(way):
+            on_tree = c in of_tree and i == 0
+            wanted = noc.network_of_leg(its, reads=leg.reads, shared=on_tree)
+            # A tree begins at one tile.
+            starts = tiles[leg.source][:1] if on_tree else tiles[leg.source]
+            legs.append((*_nearest(topology, starts, tiles[leg.target], wanted), wanted))
+            fifos_of_legs.append(c)
     own: list[list[Path]] = [[] for _ in ways]
-    for (c, _, _), path in zip(legs, paths, strict=True):
+    for c, path in zip(fifos_of_legs, _paths(topology, legs), strict=True):
         own[c].append(path)
     trees = []
     for fifos in shared:
@@ -284,10 +292,25 @@ def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Netwo
     return with_carriers(network, carriage, own, trees)
 
 
+def _nearest(
+    topology: noc.Topology, starts: Sequence[int], ends: Sequence[int], wanted: int
+) -> tuple[int, int]:
+    """The tiles by which a stream leaves and enters: those with the fewest links between them.
+
+    Of several such pairs it is the first, by the order in which the tiles are named.
+    """
+    if len(starts) == len(ends) == 1:
+        return starts[0], ends[0]
+    source = np.repeat(np.array(starts, np.int64), len(ends))
+    target = np.tile(np.array(ends, np.int64), len(starts))
+    taken = noc.networks_taken(topology, np.full(len(source), wanted), source, target)
+    best = int(topology.routes(source, target, taken).links.argmin())
+    return int(source[best]), int(target[best])
+
+
 def _shared(
-    its: MachineNetwork, wiring: Wiring, ways: Sequence[Sequence[noc.Leg]],
-    places: NDArray[np.int64],
-) -> list[list[int]]:  # fmt: skip
+    its: MachineNetwork, wiring: Wiring, tiles: Sequence[tuple[int, ...]]
+) -> list[list[int]]:
     """FIFOs that begin with a tree: of one broadcast, and to other places."""
     if its.broadcast != "tree":
         return []
@@ -295,18 +318,14 @@ def _shared(
     found = []
     for u, unit in enumerate(wiring.units):
         if unit.operator is None:
-            fifos = [c for c in unit.outputs if places[readers[c]] != places[u]]
+            fifos = [c for c in unit.outputs if set(tiles[u]).isdisjoint(tiles[readers[c]])]
             found += [fifos] * (len(fifos) > 1)
     return found
 
 
-def _paths(
-    topology: noc.Topology, places: NDArray[np.int64], legs: Sequence[tuple[int, noc.Leg, int]]
-) -> list[Path]:
-    """The route of every leg, one object for equal ones."""
-    pairs = np.array(
-        [(places[leg.source], places[leg.target], wanted) for _, leg, wanted in legs], np.int64
-    ).reshape(-1, 3)
+def _paths(topology: noc.Topology, legs: Sequence[tuple[int, int, int]]) -> list[Path]:
+    """The route of every leg: from a place to a place over a network; one object for equal ones."""
+    pairs = np.array(legs, np.int64).reshape(-1, 3)
     if not len(pairs):
         return []
     once, which = np.unique(pairs, axis=0, return_inverse=True)
