@@ -86,7 +86,7 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "machine": (
         {"machine": "sda1024"},
-        "unknown machine 'sda1024'; did you mean 'sda-1024'? Known machines: hdl-arbiter, ",
+        "unknown machine 'sda1024'; did you mean 'sda-1024'? Known machines: blackhole, ",
     ),
     "machine key": (
         {"set": "channels=4"},

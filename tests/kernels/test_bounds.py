@@ -96,8 +96,22 @@ BETWEEN = on_chips(
 CARRIED = placed(EXAMPLES[0].network, range(len(EXAMPLES[0].network.units)), rows=4, cols=4)
 
 
+def _spread() -> Network:
+    b = NetBuilder()
+    b.unit("source", "Gen", [], ["x"], tokens=tile_tokens([4, 16, 2, 0], [0, 0, 1]))
+    b.unit("broadcast", "Broadcast", ["x"], ["a", "b"])
+    for name in "ab":
+        b.unit(f"sink {name}", "Consumer", [name], [])
+    return placed(b.network(), [0, 0, 2, 8], rows=3, cols=3, spread=True)
+
+
+SPREAD = _spread()
+
+
 @pytest.mark.parametrize(
-    "network", [MAP_OF_THREE, CARRIED, BETWEEN], ids=["map of three", "carried", "between chips"]
+    "network",
+    [MAP_OF_THREE, CARRIED, SPREAD, BETWEEN],
+    ids=["map of three", "carried", "spread", "between chips"],
 )
 def test_other_units(network: Network) -> None:
     assert run_engine(network).status == "ok"
@@ -106,7 +120,8 @@ def test_other_units(network: Network) -> None:
 def test_units_of_every_kind_are_in_examples() -> None:
     networks = [example.network for example in EXAMPLES]
     networks += [load_case(path).network for path in CASES]
-    images = [build_image(network) for network in [*networks, MAP_OF_THREE, CARRIED]]
+    networks += [MAP_OF_THREE, CARRIED, SPREAD, BETWEEN]
+    images = [build_image(network) for network in networks]
     found = {int(kind) for image in images for kind in image.units["kind"]}
     assert [kind.name for code, kind in enumerate(KINDS) if code not in found] == []
 

@@ -69,7 +69,7 @@ def test_runs_that_ask_twice_agree_with_the_interpreter(
 ) -> None:
     times = asked(monkeypatch)
     result = run_engine(network)
-    assert times == [0, 1, 2]
+    assert [one.paces for one in times] == [0, 1, 2]
     assert_same(result, interpret(network), names=("engine", "interpreter"))
 
 
@@ -216,7 +216,7 @@ def test_a_run_that_fails_begins_again_with_producers_that_park(
     assert not image.channels["parks"].any()
     times = asked(monkeypatch)
     done = execute(image)
-    assert times == [0, 1]
+    assert [one.paces for one in times] == [0, 1]
     assert done.state is RunState.FINISHED
     assert done.channels["parks"].all()
 
@@ -238,7 +238,7 @@ def test_an_accumulation_that_ends_within_a_group_begins_again(
     assert not image.channels["parks"].any()
     times = asked(monkeypatch)
     found = to_result(image, execute(image, history=True))
-    assert times == [0, 1]
+    assert [one.paces for one in times] == [0, 1]
     assert_same(found, interpret(b.network()), names=("engine", "interpreter"))
 
 

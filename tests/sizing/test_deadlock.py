@@ -369,9 +369,9 @@ def test_what_is_no_deadlock_or_no_argument_is_refused() -> None:
     prepared = st.prepare(centered(2))
     with pytest.raises(ArgError, match="the run ends with limit, not with a deadlock"):
         fix_deadlock(centered(8), limits=st.Limits(max_cycles=3))
-    with pytest.raises(ArgError, match="has its machine and depths already"):
+    with pytest.raises(ArgError, match="has its machine, depths and places already"):
         fix_deadlock(prepared, "sda-1024")
-    with pytest.raises(ArgError, match="has its machine and depths already"):
+    with pytest.raises(ArgError, match="has its machine, depths and places already"):
         fix_deadlock(prepared, fifo_depth=2)
     with pytest.raises(ArgError, match="max_runs"):
         fix_deadlock(prepared, max_runs=0)
