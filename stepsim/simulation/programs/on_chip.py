@@ -244,8 +244,8 @@ def check_recorded(where: str, network: Network | None) -> None:
     if tree is not None:
         raise ArgError(
             f"{where} the tokens of FIFO '{tree}' go to several readers as one packet, and runs "
-            "with such trees cannot be recorded; leave out the recording, or set noc.multicast to "
-            "false"
+            "with such trees cannot be recorded; leave out the recording, or set noc.broadcast to "
+            "routes"
         )
 
 
