@@ -13,6 +13,7 @@ from stepsim.noc.chips.links import ChipLinks as ChipLinks
 from stepsim.noc.legs import (
     SHORTER as SHORTER,
     Leg as Leg,
+    copies_in_trees as copies_in_trees,
     legs_of as legs_of,
     network_of_leg as network_of_leg,
     networks_taken as networks_taken,

@@ -59,6 +59,15 @@ def legs_of(wiring: Wiring) -> list[list[Leg]]:
     ]
 
 
+def copies_in_trees(network: Network, wiring: Wiring) -> list[int]:
+    """The broadcasts to several readers of a program, by the number of the unit; none where every
+    reader has a route of its own."""
+    if network.broadcast != "tree":
+        return []
+    units = enumerate(wiring.units)
+    return [u for u, unit in units if unit.operator is None and len(unit.outputs) > 1]
+
+
 def network_of_leg(network: Network, *, reads: bool, shared: bool) -> int:
     """The network that a leg takes, or `SHORTER`; ``shared`` in a tree."""
     if network.networks == 1:

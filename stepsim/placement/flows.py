@@ -13,6 +13,7 @@ from stepsim.machine import Network
 from stepsim.noc import (
     Topology,
     Whole,
+    copies_in_trees,
     legs_of,
     network_of_leg,
     networks_taken,
@@ -151,7 +152,5 @@ def flows_of(prepared: Prepared, bindings: Mapping[Any, Any] | None = None) -> F
 
 def _trees(network: Network, wiring: Any) -> dict[int, int]:
     """The number of the tree of every FIFO that is a branch of one."""
-    if network.broadcast != "tree":
-        return {}
-    spread = [unit for unit in wiring.units if unit.operator is None and len(unit.outputs) > 1]
-    return {fifo: tree for tree, unit in enumerate(spread) for fifo in unit.outputs}
+    copies = copies_in_trees(network, wiring)
+    return {fifo: tree for tree, unit in enumerate(copies) for fifo in wiring.units[unit].outputs}

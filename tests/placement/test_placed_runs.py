@@ -9,6 +9,7 @@ import pytest
 
 import stepsim as st
 from stepsim.machine import Machine
+from stepsim.placement import places_of
 
 
 def machine(network: str = "mesh", **values: Any) -> Machine:
@@ -81,6 +82,23 @@ def test_all_networks_carry_what_was_counted(make: Callable[[], st.Program], net
     assert metrics["busiest_link_bytes"] <= metrics["row_major_busiest_link_bytes"]
     streams = found.busiest_streams
     assert sum(size for _, size in streams) == metrics["busiest_link_bytes"]
+
+
+def test_a_tree_with_one_reader_elsewhere_takes_the_network_that_was_counted() -> None:
+    program, target = gated(), machine(**NETWORKS["shorter trees"])
+    assert target.noc is not None
+    found = st.place(program, target, per_tile=3, effort=0.001)
+    names = list(found.placement.operators)
+    # Row by row the second reader of flatten is one link from it on network 0, and two on network 1.
+    places = {name: 0 if name in names[:3] else 1 for name in names}
+    ports = dict.fromkeys(found.placement.ports, 0)
+    placement = st.noc.Placement(program, target.noc, places, ports, per_tile=4)
+    counted = found.flows.loads(found.topology, places_of(placement, found.flows))
+    links = st.simulate(program, target, place=placement).links().to_pylist()
+    assert {link["link"]: link["link_bytes"] for link in links} == {
+        link["link"]: counted[link["link"]] for link in links
+    }
+    assert sum(link["link_bytes"] > 0 for link in links) > 5  # around the row, on network 1
 
 
 def test_a_tree_carries_its_bytes_once() -> None:

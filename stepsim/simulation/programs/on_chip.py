@@ -265,12 +265,14 @@ def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Netwo
     ]
     shared = _shared(its, wiring, tiles)
     of_tree = {c for fifos in shared for c in fifos}
+    copied = noc.copies_in_trees(its, wiring)
     legs: list[tuple[int, int, int]] = []
     fifos_of_legs: list[int] = []
     for c, way in enumerate(ways):
         for i, leg in enumerate(way):
             on_tree = c in of_tree and i == 0
-            wanted = noc.network_of_leg(its, reads=leg.reads, shared=on_tree)
+            # Also where a single reader is elsewhere, so that it depends on no other place.
+            wanted = noc.network_of_leg(its, reads=leg.reads, shared=leg.source in copied)
             # A tree begins at one tile.
             starts = tiles[leg.source][:1] if on_tree else tiles[leg.source]
             legs.append((*_nearest(topology, starts, tiles[leg.target], wanted), wanted))
