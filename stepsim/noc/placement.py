@@ -129,7 +129,11 @@ class Placement:
         ------
         ArgError : a place is outside the grid, or on another core than a worker.
         """
-        return Placement(program, network, self._tiles, self._ports, per_tile=self.per_tile)
+        # Numbers of places are those of this grid, and a pair of numbers would be a row and column.
+        cols = self.network.cols
+        tiles = {name: [divmod(one, cols) for one in own] for name, own in self._tiles.items()}
+        ports = {name: divmod(one, cols) for name, one in self._ports.items()}
+        return Placement(program, network, tiles, ports, per_tile=self.per_tile)
 
     @property
     def operators(self) -> Mapping[str, int]:

@@ -119,3 +119,19 @@ def test_several_tiles_are_written_and_read(tmp_path: Path) -> None:
 def test_wrong_tiles_are_named(silu: Any, message: str) -> None:
     with pytest.raises(ArgError, match=message):
         placed(silu)
+
+
+@pytest.mark.parametrize("silu", [[1, 2], [[1, 2]], [[0, 1], [1, 3]], [[1, 1], [1, 2], [1, 3]]])
+def test_places_stay_on_a_network_with_other_links_or_more_columns(silu: Any) -> None:
+    here = placed(silu)
+    network = machine(**{"flits.flit_bytes": 64}).noc
+    assert network is not None
+    there = here.on(program(), network)
+    assert there.network == network
+    assert (there.tiles, there.ports) == (here.tiles, here.ports)
+    wider = machine(cols=7).noc
+    assert wider is not None
+    moved = here.on(program(), wider)
+    assert moved.to_dict() == here.to_dict() | {"cols": 7}
+    wide = st.simulate(program(), machine(**{"flits.flit_bytes": 64}), place=here)
+    assert wide.cycles < st.simulate(program(), machine(), place=here).cycles
