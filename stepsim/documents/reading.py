@@ -34,9 +34,15 @@ def check_format(
     """
     found = data.get("format", expected)
     if found != expected:
+        same = str(found).rpartition(" ")[0] == expected.rpartition(" ")[0]
+        cure = (
+            "upgrade stepsim if a later one wrote the file, else write it again"
+            if same
+            else "name a file of that form"
+        )
         raise error(
             f"{where}, line {lines['format']}: expected format '{expected}', found {shown(found)}; "
-            "upgrade stepsim if a later one wrote the file, else write it again"
+            f"{cure}"
         )
 
 

@@ -46,7 +46,7 @@ class PlaceChoice:
     @property
     def is_searched(self) -> bool:
         """Whether a search finds the places, for the data of every run."""
-        return self.text.startswith(AUTO_PLACE)
+        return self.file is None and self.text.partition(",")[0] == AUTO_PLACE
 
     def of(self, case: Case, data: Data) -> Case:
         """The case with its operators placed; ``auto`` searches for these data.
@@ -80,6 +80,7 @@ def read_choice(text: str) -> PlaceChoice:
     ArgError : it is none of these, an option is unknown or out of range, or the file cannot be
         read.
     """
+    text = text.strip()
     word, *parts = (part.strip() for part in text.split(","))
     if word not in _OPTIONS:
         if text.lower().endswith((".yaml", ".yml")):
@@ -91,7 +92,7 @@ def read_choice(text: str) -> PlaceChoice:
         if name not in _OPTIONS[word] or name in options:
             raise ArgError(f"'{word}' takes {', '.join(_OPTIONS[word])}, each once; found '{part}'")
         options[name] = _checked(name, value)
-    return PlaceChoice(text, None, options)
+    return PlaceChoice(",".join((word, *parts)), None, options)
 
 
 def _checked(name: str, value: str) -> Any:

@@ -12,6 +12,7 @@ import yaml
 
 import stepsim as st
 from stepsim.errors import ArgError, SweepError
+from stepsim.placement import read_choice
 from tests.cli.conftest import Cli
 
 _FILE = """\
@@ -118,7 +119,7 @@ def test_the_fix_of_a_placed_run_has_its_places(cli: Cli, model: str, tmp_path: 
     run = cli("run", model, *_GRID, "--fix", fix, "--json").json()
     assert run["cycles"] == why["suggestions"][0]["cycles"] < why["cycles"]
     same = cli("run", model, *_GRID, "--fix", fix, "--place", fix, "--json")
-    assert "unknown key 'program'" in same.err
+    assert "found 'stepsim fix 1'; name a file of that form" in same.err
     refused = cli("run", model, *_GRID, "--fix", fix, "--place", "row-major,per_tile=4")
     assert refused.code == 2
     assert "its fix has places of operators, and others are given" in " ".join(refused.err.split())
@@ -193,6 +194,17 @@ def test_machines_that_cannot_hold_or_carry_the_program_are_named(
         assert "has no network on chip" in cli("run", model, "--place", place).err
     other = ("--set", "noc=mesh")
     assert "for a network with rows 2, found 8" in cli("run", model, *other, "--place", file).err
+
+
+def test_spaces_around_a_word_do_not_change_what_it_means(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = read_choice(" auto , effort=0.02")
+    assert choice == read_choice("auto,effort=0.02")
+    assert choice.is_searched
+    monkeypatch.chdir(tmp_path)
+    Path("auto.yaml").write_text(file.read_text())
+    assert not read_choice("auto.yaml").is_searched
 
 
 def test_auto_is_for_the_command_line(model: str) -> None:

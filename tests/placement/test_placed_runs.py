@@ -89,7 +89,7 @@ def test_a_tree_with_one_reader_elsewhere_takes_the_network_that_was_counted() -
     assert target.noc is not None
     found = st.place(program, target, per_tile=3, effort=0.001)
     names = list(found.placement.operators)
-    # Row by row the second reader of flatten is one link from it on network 0, and two on network 1.
+    # The second reader of flatten is one link from it on network 0, and six on network 1.
     places = {name: 0 if name in names[:3] else 1 for name in names}
     ports = dict.fromkeys(found.placement.ports, 0)
     placement = st.noc.Placement(program, target.noc, places, ports, per_tile=4)
