@@ -104,6 +104,20 @@ def test_a_program_on_one_chip_is_that_without_chips(chip: int) -> None:
         run.links()
 
 
+@pytest.mark.parametrize("chip", [0, 3])
+def test_a_program_on_one_chip_need_not_fit_its_memory(chip: int) -> None:
+    assert st.simulate(spread((chip,) * 3), machine(hbm__capacity_bytes=1024)).status == "ok"
+
+
+def test_another_machine_must_have_the_one_chip_of_a_program() -> None:
+    prepared = st.simulation.prepare(spread((3, 3, 3)), machine())
+    assert prepared.changed(machine=machine(hbm__channels=8)).run().status == "ok"
+    with pytest.raises(ArgError, match=r"is on chip 3, but machine .* is a single chip"):
+        prepared.changed(machine="sda-1024")
+    with pytest.raises(ArgError, match="has chips 0 to 2"):
+        prepared.changed(machine=machine(chips__count=3))
+
+
 def test_the_clock_decides_the_cycles_between_chips() -> None:
     slow, fast = (st.simulate(spread(rows=16), machine(clock_ghz=ghz)) for ghz in (1, 2))
     assert fast.cycles - slow.cycles == 2 * (int(2 * (500 + 38.146)) - int(500 + 38.146))

@@ -46,6 +46,7 @@ from stepsim.lowering import (
 from stepsim.machine import Machine, Port, load_machine
 from stepsim.simulation.programs.fix_file import read_depths
 from stepsim.simulation.programs.on_chip import described_place, placement_of
+from stepsim.simulation.programs.several_chips import chips_of
 
 if TYPE_CHECKING:
     from stepsim import noc
@@ -229,7 +230,8 @@ def with_machine(prepared: Prepared, machine: Machine | str) -> Prepared:
     MachineError
         The machine is unknown or invalid.
     ArgError
-        The program is placed, and the machine has another network on chip.
+        The program is placed, and the machine has another network on chip, or the machine does not
+        have the chips that the program is on.
     """
     target = machine if isinstance(machine, Machine) else load_machine(machine)
     given = prepared.fifo_depth if prepared.fifo_depth_from == "call" else None
@@ -246,6 +248,7 @@ def with_machine(prepared: Prepared, machine: Machine | str) -> Prepared:
         return _laid_out_anew(prepared, target, given, places, placement)
     if _unit_bandwidth(target) != _unit_bandwidth(prepared.machine):
         return _laid_out_anew(prepared, target, given, places, placement)
+    chips_of(prepared.wiring, target)
     made = _with_default(prepared, *default_depth(prepared.program, target, given))
     made.machine, made.timing, made.machine_values = target, timing, {}
     made.template = made.template.edited(lambda image: with_timing(image, timing))

@@ -72,7 +72,7 @@ def chips_of(wiring: Wiring, machine: Machine) -> tuple[int, ...]:
         )
     if len(used) > 1:
         _check_machine(where, machine)
-    _check_capacity(wiring, machine)
+        _check_capacity(wiring, machine)
     return used
 
 
