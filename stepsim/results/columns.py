@@ -18,7 +18,7 @@ from stepsim.arrow import pa
 from stepsim.errors import StepSimError
 from stepsim.shown import shown
 
-SCHEMA_VERSION: Final = "6"
+SCHEMA_VERSION: Final = "5"
 """Raised when the name, type or meaning of a column changes."""
 
 _READ: Final = (SCHEMA_VERSION,)
