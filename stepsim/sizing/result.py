@@ -109,17 +109,16 @@ class FifoSizes:
     def table(self) -> pa.Table:
         """One row for each sized FIFO: depth, size of its tokens, bytes, line of its producer."""
         wiring, sized = self._prepared.wiring, self.runs.sized
-        channels = self.runs.images[0].channels
         sizes = self.runs.token_bytes[sized]
-        units = [unit.name for unit in wiring.units]
+        # Of the program: in the image of a placed one, carriers are at the ends of FIFOs.
+        producers = {c: unit for unit in wiring.units for c in unit.outputs}
+        consumers = {c: unit for unit in wiring.units for c in unit.inputs}
         columns = {
             "fifo": sized,
             "name": self._names,
-            "producer": [units[u] for u in channels["producer"][sized].tolist()],
-            "consumer": [units[u] for u in channels["consumer"][sized].tolist()],
-            "source": [
-                wiring.units[u].source or None for u in channels["producer"][sized].tolist()
-            ],
+            "producer": [producers[c].name for c in sized.tolist()],
+            "consumer": [consumers[c].name for c in sized.tolist()],
+            "source": [producers[c].source or None for c in sized.tolist()],
             "depth": self._found.depths,
             "token_bytes": sizes,
             "fifo_bytes": sizes * self._found.depths,

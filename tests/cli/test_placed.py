@@ -76,6 +76,8 @@ def test_runs_are_placed_by_a_file_and_by_words(cli: Cli, model: str, file: Path
 def test_placed_programs_are_sized(cli: Cli, model: str, tmp_path: Path) -> None:
     sized = cli("size", model, *_GRID, "--place", "row-major", "--json").json()
     assert set(sized["depths"]) == {"linear_load#0", "flatten#1", "silu#2"}
+    shown = cli("size", model, *_GRID, "--place", "row-major").out
+    assert "flatten#1 -> silu#2 own.py:5 1 2048 2,048" in " ".join(shown.split())
     file = tmp_path / "sizes.yaml"
     file.write_text(yaml.safe_dump({"depths": sized["depths"]}))
     run = cli("run", model, *_GRID, "--place", "row-major", "--fix", file, "--json").json()
