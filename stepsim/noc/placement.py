@@ -129,11 +129,8 @@ class Placement:
         ------
         ArgError : a place is outside the grid, or on another core than a worker.
         """
-        # Numbers of places are those of this grid, and a pair of numbers would be a row and column.
-        cols = self.network.cols
-        tiles = {name: [divmod(one, cols) for one in own] for name, own in self._tiles.items()}
-        ports = {name: divmod(one, cols) for name, one in self._ports.items()}
-        return Placement(program, network, tiles, ports, per_tile=self.per_tile)
+        its = self.to_dict()
+        return Placement(program, network, its["operators"], its["ports"], per_tile=self.per_tile)
 
     @property
     def operators(self) -> Mapping[str, int]:
