@@ -94,6 +94,7 @@ from stepsim.results.places import (
 from stepsim.results.result import utilization as utilization
 from stepsim.results.schemas import ENERGY_STALLS_SCHEMA as ENERGY_STALLS_SCHEMA
 from stepsim.results.stalls import (
+    RECEIVERS as RECEIVERS,
     Cause as Cause,
     OperatorStalls as OperatorStalls,
     StallTree as StallTree,

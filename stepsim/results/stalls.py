@@ -48,8 +48,8 @@ class Cause:
 
     Attributes
     ----------
-    cause : ``work``, ``memory``, ``network`` (for packets), ``input``, ``output``, ``before`` (the
-        first firing) or ``after`` (the last one).
+    cause : ``work``, ``memory``, ``network`` (for packets and messages), ``input``, ``output``,
+        ``before`` (the first firing) or ``after`` (the last one).
     peer : for input and output the operator at the other end, otherwise empty.
     """
 
@@ -138,8 +138,11 @@ _OWN: Final = {
 }
 """Columns of units, by cause."""
 
-_RECEIVES: Final = "ReceivePacket"
-"""Kind of units whose waits for memory are waits for packets of the network on chip."""
+RECEIVERS: Final = {
+    "ReceivePacket": "the network on chip",
+    "ReceiveMessage": "the links between chips",
+}
+"""Kinds of units whose waits for memory are those for tokens of a network, and what carries them."""
 
 
 @typed
@@ -181,7 +184,7 @@ def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
                 active=len(active),
                 work=_spread(columns["busy"], active, names),
                 stalled=_spread(stalled, active, names),
-                causes=_causes(active, columns, waits, names, kind == _RECEIVES),
+                causes=_causes(active, columns, waits, names, kind in RECEIVERS),
                 source=sources[members[0]],
             )
         )

@@ -162,6 +162,23 @@ def test_changes_are_those_of_the_program_built_so() -> None:
     ]
 
 
+def test_waits_for_messages_are_none_for_memory() -> None:
+    run = st.simulate(spread(), machine())
+    rows = {row["name"]: row for row in run.units.to_pylist()}
+    for stream in ("flatten#1", "silu#2"):
+        assert rows[f"{stream}: receive"]["longest_wait"] == "the links between chips"
+    assert rows["linear_load#0"]["longest_wait"] == "off-chip memory"
+    tree = st.results.stall_tree(run.units, run.fifos)
+    receives = [one for one in tree.operators if one.kind == "ReceiveMessage"]
+    causes = [cause for one in receives for cause in one.causes]
+    assert "memory" not in {cause.cause for cause in causes}
+    received = [row["wait_memory"] for name, row in rows.items() if name.endswith(": receive")]
+    waits = sum(cause.cycles.total for cause in causes if cause.cause == "network")
+    assert waits == sum(received) > 0
+    units = st.simulate_many(spread(), machines=[machine()], units=True)[1]
+    assert units["longest_wait"].to_pylist() == run.units["longest_wait"].to_pylist()
+
+
 def test_many_runs_are_single_runs() -> None:
     def program() -> tuple[st.Program, st.graph.Routing]:
         with st.Program("experts", compute_bw=64) as made:
@@ -184,6 +201,7 @@ def test_many_runs_are_single_runs() -> None:
         mine = units.filter(pa.compute.equal(units["number"], number))
         assert mine["name"].to_pylist() == run.units["name"].to_pylist()
         assert mine["wait_memory"].to_pylist() == run.units["wait_memory"].to_pylist()
+        assert mine["longest_wait"].to_pylist() == run.units["longest_wait"].to_pylist()
 
 
 def test_a_machine_needs_a_clock_and_a_memory_that_can_be_copied() -> None:

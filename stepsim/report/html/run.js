@@ -4,7 +4,7 @@
 Report.pages.run = (data) => {
   const { row, why } = data;
   const limitText = { hbm_bandwidth: "off-chip bandwidth", hbm_latency: "off-chip latency", hbm_port: "one port of the off-chip memory", compute: "compute", onchip_bandwidth: "on-chip bandwidth", token_rate: "tokens per cycle", busiest_operator: "work of one operator", link: "one link of the network" };
-  if (data.units.columns.wait_network) Report.causes.splice(2, 0, ["wait_network", "waits for packets"]);
+  if (data.units.columns.wait_network) Report.causes.splice(2, 0, ["wait_network", "waits for the network"]);
   overview();
   limits();
   if (why?.suggestions?.length) suggestions();

@@ -17,7 +17,7 @@ from stepsim.report.html.groups import Groups
 from stepsim.report.html.network import network_document
 from stepsim.report.html.reading import RunTables
 from stepsim.report.html.roofline import roofline
-from stepsim.results import Diagnosis, operators_of, place_of
+from stepsim.results import RECEIVERS, Diagnosis, operators_of, place_of
 
 
 def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,13 +72,13 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _with_network(units: pa.Table) -> pa.Table:
-    """The units with waits for packets apart from those for memory, if there are any."""
-    receives = pc.equal(units["operator"], "ReceivePacket")
+    """The units with waits for packets or messages apart from those for memory, if any."""
+    receives = pc.is_in(units["operator"], pa.array([*RECEIVERS]))
     if not pc.any(receives).as_py():
         return units
     place, nothing = units.schema.get_field_index("wait_memory"), pa.scalar(0, pa.int64())
     waits, field = units["wait_memory"], units.schema.field(place)
-    definition = {b"unit": b"cycles", b"definition": b"waiting for packets of the network on chip"}
+    definition = {b"unit": b"cycles", b"definition": b"waiting for packets or messages"}
     own = field.with_name("wait_network").with_metadata(definition)
     apart = units.set_column(place, field, pc.if_else(receives, nothing, waits))
     return apart.add_column(place + 1, own, pc.if_else(receives, waits, nothing))

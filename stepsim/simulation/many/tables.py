@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,9 @@ from stepsim.arrow import pa
 from stepsim.kernels import Status
 from stepsim.lowering import Image, TimingParams
 from stepsim.machine import Machine
-from stepsim.results import ENERGY, ENERGY_OF_UNITS, field, schema, utilization
+from stepsim.results import ENERGY, ENERGY_OF_UNITS, RECEIVERS, field, schema, utilization
 from stepsim.simulation.outcome.open_waits import open_cycles
-from stepsim.simulation.outcome.tables import STATES, wait_phrase
+from stepsim.simulation.outcome.tables import OFF_CHIP, STATES, wait_phrase
 from stepsim.simulation.outcome.totals import peak_bandwidth, peak_bytes
 from stepsim.simulation.running.batches import Ending, ManyRuns, Outcomes
 
@@ -251,7 +251,7 @@ def _unit_columns(
         "wait_memory": flat["memory"],
         "before": flat["before"],
         "after": flat["after"] + idle,
-        "longest_wait": _wait_names(image, flat["longest_at"], waited),
+        "longest_wait": _wait_names(image, unit, flat["longest_at"], waited),
         "longest_wait_cycles": pa.array(
             np.ascontiguousarray(flat["longest"]), pa.int64(), mask=~waited
         ),
@@ -271,8 +271,16 @@ def _texts(texts: tuple[str, ...]) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def _wait_names(image: Image, codes: NDArray[np.int64], waited: NDArray[np.bool_]) -> pa.Array:
+_MEMORIES: Final = (OFF_CHIP, *RECEIVERS.values())
+"""What units wait for in place of neighbors."""
+
+
+def _wait_names(
+    image: Image, unit: NDArray[np.int32], codes: NDArray[np.int64], waited: NDArray[np.bool_]
+) -> pa.Array:
     """The longest wait of units; codes as in UNIT_TOTALS."""
+    kinds = [_MEMORIES.index(RECEIVERS.get(op, OFF_CHIP)) for op in image.unit_ops]
+    codes = np.where(codes < 0, -1 - np.array(kinds, np.int64)[unit], codes)
     different, which = np.unique(codes, return_inverse=True)
     texts = pa.array([_wait_name(image, int(code)) for code in different], pa.string())
     return texts.take(pa.array(which.astype(np.int64), pa.int64(), mask=~waited))
@@ -280,7 +288,7 @@ def _wait_names(image: Image, codes: NDArray[np.int64], waited: NDArray[np.bool_
 
 def _wait_name(image: Image, code: int) -> str:
     if code < 0:
-        return "off-chip memory"
+        return _MEMORIES[-1 - code]
     channel, slot = divmod(code, 2)
     record = image.channels[channel]
     peer = image.unit_names[int(record["consumer" if slot else "producer"])]

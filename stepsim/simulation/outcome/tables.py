@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.kernels import INFINITY, MEMORY_TAIL as MEMORY_TAIL, Cause, Status
-from stepsim.lowering import RECEIVE, Image, UnitOrigin
-from stepsim.results import OF_FIFOS, OF_UNITS, Events, Tables, fifo_occupancy, unit_occupancy
+from stepsim.lowering import Image, UnitOrigin
+from stepsim.results import (
+    OF_FIFOS,
+    OF_UNITS,
+    RECEIVERS,
+    Events,
+    Tables,
+    fifo_occupancy,
+    unit_occupancy,
+)
 from stepsim.simulation.outcome.open_waits import open_cycles, open_waits
 
 if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import UnitEnergy
 
+
+OFF_CHIP: Final = "off-chip memory"
+"""What units wait for in place of neighbors, other than those that receive from a network."""
 
 STATES = {
     Status.READY: "ready",
@@ -165,7 +176,7 @@ def _longest_waits(records: _Records) -> tuple[list[str | None], list[int | None
     """What every unit waited for longest, and how long; of equal waits the first one counts."""
     best: list[int] = records.units["memory"].tolist()
     text: list[str | None] = [
-        None if cycles <= 0 else "the network on chip" if op == RECEIVE else "off-chip memory"
+        None if cycles <= 0 else RECEIVERS.get(op, OFF_CHIP)
         for cycles, op in zip(best, records.unit_ops, strict=True)
     ]
     names = records.unit_names

@@ -141,7 +141,7 @@ def test_the_page_draws_the_heat(browser: Any, page_of_placed: Path, scheme: str
             ".network-view .link", "lines => lines.map((line) => getComputedStyle(line).stroke)"
         )
         assert len(set(strokes)) > 2  # links without flits, half full and full ones
-        assert "waits for packets" in page.inner_text("#stalls .legend")
+        assert "waits for the network" in page.inner_text("#stalls .legend")
         boxes = page.eval_on_selector_all(
             ".network-view .unit", "all => all.map((one) => [one.querySelector('.place')"
             ".getBoundingClientRect().width, one.querySelector('.name').getBoundingClientRect()"
