@@ -17,12 +17,15 @@ _NEAR: Final = 0.8
 """Least share of a resource at which it is reported to bound a run."""
 
 
-def bounds(row: Mapping[str, Any], units: pa.Table) -> list[dict[str, Any]]:
+def bounds(
+    row: Mapping[str, Any], units: pa.Table, links: pa.Table | None = None
+) -> list[dict[str, Any]]:
     """The least cycles that each resource needs for the work of the run, largest first.
 
     Each has ``kind``; the operator it belongs to as ``target``, which may be empty; the amount
     ``used`` and the capacity over the run ``peak``, both in ``unit``; ``share``, which is
-    used / peak; and ``bound``, the cycles that it takes alone.
+    used / peak; and ``bound``, the cycles that it takes alone. ``links`` are those of a network on
+    chip, which take a flit a cycle, or those between chips.
     """
     cycles = row["cycles"]
     found = []
@@ -39,7 +42,17 @@ def bounds(row: Mapping[str, Any], units: pa.Table) -> list[dict[str, Any]]:
         top = int(np.argmax(busy))
         name = units["name"][top].as_py()
         found.append(_bound("busiest_operator", int(busy[top]), 1, "cycles", cycles, name))
+    if links is not None and links.num_rows:
+        found.append(_busiest_link(links, cycles))
     return sorted(found, key=lambda one: -one["bound"])
+
+
+def _busiest_link(links: pa.Table, cycles: int) -> dict[str, Any]:
+    on_chip = "link_flits" in links.schema.names
+    amount, unit = ("link_flits", "flits") if on_chip else ("link_busy_cycles", "cycles")
+    top = links.slice(int(np.argmax(links[amount].to_numpy())), 1).to_pylist()[0]
+    name = top["link_name"] if on_chip else f"{top['from_device']} to {top['to_device']}"
+    return _bound("link", int(top[amount]), 1, unit, cycles, name)
 
 
 def _bound(
@@ -61,6 +74,7 @@ _TEXTS: Final = {
     "hbm_bandwidth": "off-chip bandwidth",
     "compute": "the compute of all operators",
     "busiest_operator": "the work of one operator",
+    "link": "one link of the network",
 }
 
 

@@ -31,9 +31,9 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
     row, units, fifos = tables.row, tables.units, tables.fifos
     groups = Groups.of(units, fifos)
     cycles = row["cycles"]
-    found = bounds(row, units)
-    numbers = {name: index for index, name in enumerate(units["name"].to_pylist())}
     links = tables.others.get("links")
+    found = bounds(row, units, links)
+    numbers = {name: index for index, name in enumerate(units["name"].to_pylist())}
     shown = _with_network(units)
     edges = table_document(fifos)
     timeline, path = tables.others.get("timeline"), tables.others.get("path")

@@ -127,6 +127,27 @@ def test_published_counts_are_no_bound() -> None:
     assert found["kind"] == "busiest_operator"
 
 
+@pytest.mark.parametrize(
+    ("links", "target", "unit"),
+    [
+        ({"link_name": ["0 east", "1 east"], "link_flits": [3, 90]}, "1 east", "flits"),
+        (
+            {"from_device": [0, 1], "to_device": [1, 0], "link_busy_cycles": [90, 3]},
+            "0 to 1",
+            "cycles",
+        ),
+    ],
+)
+def test_a_busy_link_is_named(links: dict[str, Any], target: str, unit: str) -> None:
+    row = {"status": "ok", "cycles": 100}
+    found = bounds(row, pa.table({"name": ["a"], "busy": [40]}), pa.table(links))
+    assert [one["bound"] for one in found] == [90, 40]
+    assert (found[0]["target"], found[0]["unit"], found[0]["share"]) == (target, unit, 0.9)
+    assert verdict(row, found)["sentence"] == (
+        f"Bound by one link of the network, {target}: it alone needs 90 of the 100 cycles (90.0%)."
+    )
+
+
 def test_a_run_that_did_not_end_well_is_not_judged() -> None:
     shown = verdict({"status": "deadlock", "cycles": 1234}, [])
     assert shown["sentence"] == "The run ended in a deadlock after 1,234 cycles."
