@@ -67,8 +67,8 @@ def draw_placement(found: FoundPlacement, path: str | PathLike[str]) -> None:
     """Write a picture of a placement as SVG: the grid, its operators, and the load of every link.
 
     A link is the redder the nearer its bytes are to those of the busiest one; pointing at it shows
-    its bytes, pointing at a place its operators and memory ports. Places with operators have their
-    number in bold.
+    its bytes, pointing at a place its operators and memory ports. Places have the name that links
+    and files have for them, in bold where there are operators.
 
     Raises
     ------
@@ -203,10 +203,11 @@ def _places(
             f'height="{_SIDE:g}" rx="3" fill="{fill}" stroke="#555">'
             f"<title>{escape(name + kind + held)}</title></rect>"
         )
-        short = str(place) if place < topology.places else "S"
+        short = name.strip("()").replace(" ", "") if place < topology.places else "S"
+        size = 9 if len(short) < 5 else 7
         bold = ' font-weight="bold"' if held else ""
         yield (
-            f'<text x="{x:.1f}" y="{y + 3.5:.1f}" font-size="9"{bold} text-anchor="middle" '
+            f'<text x="{x:.1f}" y="{y + 3.5:.1f}" font-size="{size}"{bold} text-anchor="middle" '
             f'fill="#333333" pointer-events="none">{short}</text>'
         )
 

@@ -36,6 +36,25 @@ def test_every_link_is_drawn_in_the_color_of_its_load(
     assert f"busiest link {run.busiest_link}" in " ".join(root.itertext())
 
 
+@pytest.mark.parametrize(
+    ("network", "names"),
+    [
+        ({"rows": 2, "cols": 2}, ["0,0", "0,1", "1,0", "1,1"]),
+        ({"rows": 1, "cols": 2}, ["0", "1"]),
+    ],
+)
+def test_places_have_the_names_that_links_have(
+    tmp_path: Path, network: dict[str, int], names: list[str]
+) -> None:
+    one = {"source": [0], "destination": [1], "flits": [1]}
+    st.report.draw_network(
+        st.noc.simulate(one, st.noc.load_network("mesh", network)), tmp_path / "n.svg"
+    )
+    root = ElementTree.fromstring((tmp_path / "n.svg").read_text())
+    texts = [text for text in root.findall(f"{_SVG}text") if text.get("text-anchor") == "middle"]
+    assert [text.text for text in texts] == names
+
+
 def test_what_cannot_be_drawn_is_named(tmp_path: Path) -> None:
     one = {"source": [0], "destination": [1], "flits": [1]}
     with pytest.raises(OutputError, match=r"the suffix is \.png, expected \.svg"):
