@@ -142,7 +142,8 @@ RECEIVERS: Final = {
     "ReceivePacket": "the network on chip",
     "ReceiveMessage": "the links between chips",
 }
-"""Kinds of units whose waits for memory are those for tokens of a network, and what carries them."""
+"""Kinds of units whose waits for memory are those for tokens of a network, and what carries
+them."""
 
 
 @typed

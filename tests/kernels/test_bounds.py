@@ -38,9 +38,10 @@ from tests.kernels.test_memory import (
 )
 from tests.kernels.test_records import FUSED, joined
 from tests.kernels.watched_arrays import OutsideError, WatchedEntry, spread, watched
+from tests.oracle.build import NetBuilder
 from tests.oracle.cases import load_case
 from tests.oracle.compare import assert_same
-from tests.oracle.example import Example
+from tests.oracle.example import Example, tile_tokens
 from tests.oracle.interpreter import interpret
 from tests.oracle.random_chips import chip_networks, on_chips
 from tests.oracle.random_networks import (

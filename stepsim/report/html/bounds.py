@@ -51,7 +51,7 @@ def _busiest_link(links: pa.Table, cycles: int) -> dict[str, Any]:
     on_chip = "link_flits" in links.schema.names
     amount, unit = ("link_flits", "flits") if on_chip else ("link_busy_cycles", "cycles")
     top = links.slice(int(np.argmax(links[amount].to_numpy())), 1).to_pylist()[0]
-    name = top["link_name"] if on_chip else f"{top['from_device']} to {top['to_device']}"
+    name = top["link_name"] if on_chip else f"device {top['from_device']} to {top['to_device']}"
     return _bound("link", int(top[amount]), 1, unit, cycles, name)
 
 

@@ -110,6 +110,34 @@ def test_a_run_that_is_not_placed_has_no_network(recorded_run: Path) -> None:
     assert network_document(tables.row, tables.units, None) is None
 
 
+_CHIPS = """
+import stepsim as st
+
+
+def two() -> st.Program:
+    with st.Program("two", compute_bw=64) as program:
+        with st.chip(0):
+            x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
+        with st.chip(1):
+            st.linear_store(x.map(st.fn.silu), "out")
+    return program
+"""
+
+
+def test_waits_for_other_chips_are_no_waits_for_memory(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "chips.py").write_text(_CHIPS)
+    out = tmp_path / "run.parquet"
+    values = ("count=2", "topology=fully-connected", "gib_per_s=50", "latency_ns=500")
+    chips = [word for value in values for word in ("--set", f"chips.{value}")]
+    assert command("run", tmp_path / "chips.py", "--set", "clock_ghz=1", *chips, "--out", out) == 0
+    columns = _document(out)["units"]["columns"]
+    kinds = read_run(out).units["operator"].to_pylist()
+    waits = dict(zip(kinds, columns["wait_network"], strict=True))
+    assert waits.pop("ReceiveMessage") >= 500
+    assert not any(waits.values())
+    assert columns["wait_memory"][kinds.index("ReceiveMessage")] == 0
+
+
 def test_links_of_an_earlier_run_are_removed(tmp_path: Path, command: Command) -> None:
     (tmp_path / "placed.py").write_text(_PLACED)
     out = tmp_path / "run.parquet"

@@ -133,7 +133,7 @@ def test_published_counts_are_no_bound() -> None:
         ({"link_name": ["0 east", "1 east"], "link_flits": [3, 90]}, "1 east", "flits"),
         (
             {"from_device": [0, 1], "to_device": [1, 0], "link_busy_cycles": [90, 3]},
-            "0 to 1",
+            "device 0 to 1",
             "cycles",
         ),
     ],
