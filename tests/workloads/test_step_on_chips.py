@@ -239,6 +239,7 @@ MACHINE = replace(load_machine("sda-1024"), clock_ghz=1.0, chips=CHIPS)
         ),
         ({"vocabulary": 97}, {"part": "layer+head", "tp": 2}, "tp: expected a divisor of the 97"),
         ({}, {"part": "head", "ep": 2}, "ep: has no effect on the head alone"),
+        ({}, {"part": "head", "dp": 9}, "dp: expected a request for each group at least, found 8"),
     ],
 )  # fmt: skip
 def test_bad_splits(changes: dict[str, Any], given: dict[str, Any], message: str) -> None:
@@ -285,6 +286,22 @@ def test_a_run_on_four_chips(given: dict[str, Any]) -> None:
     done = run_functional(program, tensors, machine=MACHINE, scalar="f32")
     rows = numbers.rows[workload.split.tokens(data, 0)]
     np.testing.assert_allclose(done.stored["output"], rows, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("tp", [3, 16])
+def test_the_head_alone_divides_its_words_and_no_heads(tp: int) -> None:
+    chips = replace(CHIPS, count=tp)
+    machine = replace(MACHINE, chips=chips)
+    model = model_of(heads=HEADS, experts=EXPERTS, vocabulary=96)
+    data = Data.of(rows=8)
+    work = {}
+    for split in (1, tp):
+        built = Step.of(model=model, part="head", tp=split).build_for(data, machine)
+        run = simulate(built.program, machine)
+        work[split] = sum(
+            row["flops"] for row in run.units.to_pylist() if row["name"].startswith("matmul_head")
+        )
+    assert work[tp] == work[1] == 2 * 8 * D * 96
 
 
 def test_the_routing_decides_a_program_on_several_chips() -> None:

@@ -178,6 +178,10 @@ class Split:
                 )
         if experts:
             yield from self._check_experts(model)
+        yield from self.check_requests(data)
+
+    def check_requests(self, data: Data) -> Iterator[tuple[str, str]]:
+        """Problems with the requests: there are too few."""
         if self.dp > data.rows:
             yield "dp", f"expected a request for each group at least, found {data.rows} requests"
 

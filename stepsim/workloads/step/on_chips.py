@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 def build_on_chips(workload: Step, data: Data, program: Program) -> dict[Any, Any]:
     """The program; returns values of its symbolic sizes."""
     split = workload.split
-    own = replace(
-        workload, model=split.model(workload.model), tp=1, ep=1, pp=1, dp=1, collective="ring"
-    )
+    model = workload.model
+    if workload.has_layer:
+        model = split.model(model)
+    elif model.vocabulary is not None:
+        # Of the head alone only the words are divided.
+        model = replace(model, vocabulary=model.vocabulary // split.tp)
+    own = replace(workload, model=model, tp=1, ep=1, pp=1, dp=1, collective="ring")
     shares = [split.data(data, d) for d in range(split.dp)]
 
     def layer(group: int) -> StepLayer:
@@ -30,9 +34,9 @@ def build_on_chips(workload: Step, data: Data, program: Program) -> dict[Any, An
     rows: list[list[Stream]] = []
     sizes: dict[Any, Any] = {}
     if workload.has_layer:
-        model, routing, experts = workload.layer_model, None, None
-        if model.experts is not None:
-            experts = model.experts.count
+        routing, experts = None, None
+        if workload.layer_model.experts is not None:
+            experts = workload.layer_model.experts.count
             routing = _routing(workload, data)
         layers = Layers(split, program, layer, routing, experts, workload.collective)
         rows, sizes = layers.results(), layers.sizes

@@ -219,6 +219,8 @@ class Step(Workload):
         yield from self.types.check()
         if self.has_layer:
             yield from self._check_layer(data)
+        else:
+            yield from self.split.check_requests(data)
         if self.has_head and self.model.vocabulary is None:
             yield "part", f"expected no head, since the vocabulary of {self.model.name} is unknown"
         elif self.has_head and self.model.vocabulary is not None:
