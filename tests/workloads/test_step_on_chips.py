@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stepsim.errors import ArgError
 from stepsim.functional import evaluate
 from stepsim.graph import Program
 from stepsim.machine import Chips, load_machine
@@ -321,3 +322,28 @@ def test_a_program_without_data_has_an_even_choice() -> None:
         if op.label and op.label.startswith("unpack.")
     }
     assert loads == {f"unpack.{e}": 2 for e in range(8)}
+    even = Data.of(rows=8)
+    table = (np.arange(16) % 8).reshape(8, 2)
+    given = Data.of(routing=table)
+    padded = [
+        step({}, {"dp": 2, "ep": 2, "tile": 4}).build(one).padded_flops(one)
+        for one in (even, given)
+    ]
+    assert padded[0] == padded[1] > 0
+
+
+def test_another_routing_than_that_of_the_program_is_refused() -> None:
+    several, one = step({}, {"tp": 2, "ep": 2}), step({}, {})
+    data = batch(several)
+    assert data.routing is not None
+    other = replace(data, routing=(data.routing + 1) % 8)
+    assert several.build(data).bindings(replace(data, routing=data.routing.copy())) == {}
+    with pytest.raises(
+        ArgError, match=r"step: a program on several chips is for the routing.*anot"
+    ):
+        several.build(data).bindings(other)
+    with pytest.raises(ArgError, match="an even choice; build it from these data"):
+        several.build(replace(data, routing=None)).bindings(other)
+    assert next(iter(one.build(data).bindings(other).values())) is other.routing
+    dense = step({"experts": None, "dense": Dense(64)}, {"tp": 2})
+    assert dense.build(data).bindings(other) == {}

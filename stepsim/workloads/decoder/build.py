@@ -26,6 +26,7 @@ from stepsim.workloads.decoder.layer import DecoderLayer
 from stepsim.workloads.decoder.on_chips import build_on_chips
 from stepsim.workloads.decoder.parts import ATTENTION, EXPERTS, OF_HEADS, QKV
 from stepsim.workloads.models import ATTENTION as OF_ATTENTION, EXPERTS as OF_EXPERTS, ROWS
+from stepsim.workloads.parallel.machines import check_routing
 from stepsim.workloads.parallel.network import padding
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
 
@@ -60,8 +61,11 @@ class BuiltDecoder(Built):
         self.workload = workload
         self.lengths = lengths
         self.sizes = sizes
+        self._data = data
 
     def bindings(self, data: Data) -> Mapping[Any, Any]:
+        workload = self.workload
+        check_routing(workload.name, workload.split, workload.model, self._data, data)
         if self.routing is None or data.routing is None:
             return {}
         return {self.routing: data.routing}

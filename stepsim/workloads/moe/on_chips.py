@@ -12,6 +12,7 @@ from stepsim.workloads.decoder.weights import Weights
 from stepsim.workloads.models import EXPERTS
 from stepsim.workloads.moe.build import activations, store_rows
 from stepsim.workloads.parallel.layers import Layers
+from stepsim.workloads.parallel.machines import check_routing
 from stepsim.workloads.parallel.network import padding
 from stepsim.workloads.parameters import Built, Data
 
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 class BuiltMoeOnChips(Built):
     """A built layer, for the routing that it was built from."""
 
-    def __init__(self, program: Program, workload: Moe) -> None:
+    def __init__(self, program: Program, workload: Moe, data: Data) -> None:
         model = workload.model
         super().__init__(program, notes=[*model.notes(EXPERTS), *workload.split.notes(model)])
         self.workload = workload
+        self._data = data
 
     def bindings(self, data: Data) -> Mapping[Any, Any]:
+        workload = self.workload
+        check_routing(workload.name, workload.split, workload.model, self._data, data)
         return {}
 
     def padded_flops(self, data: Data) -> int:
@@ -51,7 +55,7 @@ def build_on_chips(workload: Moe, data: Data) -> BuiltMoeOnChips:
             for t, x in enumerate(group):
                 with chip(split.chip(0, d, t)):
                     store_rows(x)
-    return BuiltMoeOnChips(program, workload)
+    return BuiltMoeOnChips(program, workload, data)
 
 
 class _MoeLayer:

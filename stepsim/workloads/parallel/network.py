@@ -233,8 +233,8 @@ def padding(split: Split, shape: MoEShape, tile: int | str, data: Data, *, dense
             total += padding_flops(only, tile, [group.tokens])
     if not dense:
         for own in split.exchanges:
-            ids = [groups[d].routing for d in own]
-            every = np.concatenate([one.ravel() for one in ids if one is not None])
+            tables = [split.routing(data, d, shape.experts, shape.active) for d in own]
+            every = np.concatenate([table.ravel() for table in tables])
             loads = np.bincount(every, minlength=shape.experts).tolist()
             total += padding_flops(routed, tile, loads)
     return total

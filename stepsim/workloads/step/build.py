@@ -14,6 +14,7 @@ from stepsim.graph import Program, Routing
 from stepsim.workloads.checks import window_notes
 from stepsim.workloads.models import ATTENTION, EXPERTS, ROWS
 from stepsim.workloads.moe.build import store_rows
+from stepsim.workloads.parallel.machines import check_routing
 from stepsim.workloads.parallel.network import padding
 from stepsim.workloads.parameters import Built, Data
 from stepsim.workloads.step.blocks import Numbers, StepBlocks
@@ -45,12 +46,15 @@ class BuiltStep(Built):
         self.routing = table
         self.workload = workload
         self.sizes = sizes
+        self._data = data
         self.blocks: list[StepBlocks] = []
         if workload.has_layer:
             split = workload.split
             self.blocks = [blocks_of(workload, split.data(data, d)) for d in range(split.dp)]
 
     def bindings(self, data: Data) -> Mapping[Any, Any]:
+        workload = self.workload
+        check_routing(workload.name, workload.split, workload.layer_model, self._data, data)
         if self.routing is None or data.routing is None:
             return {}
         return {self.routing: data.routing}
