@@ -23,6 +23,8 @@ from stepsim.workloads.workload import Workload as Workload
 # for other rooms
 from stepsim.workloads.loading import Source as Source
 from stepsim.workloads.models.model import LatentHeads as LatentHeads
+from stepsim.workloads.parallel.handover import handover as handover
+from stepsim.workloads.parallel.split import Split as Split
 from stepsim.workloads.parameters import (
     DYNAMIC as DYNAMIC,
     Counted as Counted,

@@ -249,10 +249,6 @@ def test_a_wrong_estimator_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None
             lambda: StepPrograms(layer(small(dense=Dense(64, 1)), network="dense"), machine()),
             "network: has no effect, since all layers of tiny are simulated",
         ),
-        (
-            lambda: ExactSteps(layer(tp=2, dp=2), machine(), routing()),
-            "an engine is one chip, found a step on 4 chips \\(tp 2 x dp 2\\); leave out tp",
-        ),
     ],
 )
 def test_what_cannot_be_served(make: Any, message: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from stepsim.arguments import Range, shown
 from stepsim.dtypes import packed_bytes
 from stepsim.errors import ArgError, ServingError
 from stepsim.typed import typed
-from stepsim.workloads import LatentHeads, Model
+from stepsim.workloads import LatentHeads, Model, Split
 
 _BYTES = Range((1 << 62) - 1, "bytes")
 
@@ -23,13 +24,18 @@ def kv_bytes_per_token(model: Model) -> int:
     Raises:
         ArgError: the heads or the number of layers are not known.
     """
-    shape = model.attention
     if model.layers is None:
         raise ArgError(f"model {model.where} has no number of layers; give it by the key 'layers'")
+    return _kv_bytes(model, model.layers)
+
+
+def _kv_bytes(model: Model, layers: int) -> int:
+    """Bytes of keys and values of one token in some layers."""
+    shape = model.attention
     # The value of latent attention is a part of its key.
     is_latent = isinstance(model.heads, LatentHeads)
     width = shape.head_dim if is_latent else shape.head_dim + shape.value_width
-    return packed_bytes(shape.kv_heads * width * model.layers, model.kv_dtype.bits)
+    return packed_bytes(shape.kv_heads * width * layers, model.kv_dtype.bits)
 
 
 @typed
@@ -63,9 +69,26 @@ def blocks_in(
     return int(blocks)
 
 
-def weight_bytes(model: Model) -> int:
-    """Bytes of all weights, which stay off chip: layers, embedding, head; norms and biases are not
-    counted.
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What every chip of a stage holds.
+
+    Attributes
+    ----------
+    weights : bytes of its weights.
+    kv_bytes : of keys and values of one token, in all layers of the stage.
+    """
+
+    weights: int
+    kv_bytes: int
+
+
+def held_by_stages(model: Model, split: Split) -> list[Held]:
+    """What the chips of each stage hold: the weights of its layers, the embedding on the first one,
+    the head on the last one, and keys and values; norms and biases are not counted.
+
+    Layers follow each other, and stages have equal numbers of them, but for one more on the first
+    stages. Members of a stage divide the words of embedding and head; each has the whole router.
 
     Raises
     ------
@@ -76,20 +99,35 @@ def weight_bytes(model: Model) -> int:
         raise _lacks(model, "the number of its layers")
     if model.vocabulary is None:
         raise _lacks(model, "its vocabulary")
-    with_experts = model.expert_layers or 0
+    own = split.model(model)
+    dense_layers = model.layers - (model.expert_layers or 0)
+    routed = 0 if model.experts is None else model.experts.count
+    words = -(-model.vocabulary // split.tp) * model.model_dim
+    found, begin = [], 0
+    for stage in range(split.pp):
+        end = begin + model.layers // split.pp + (stage < model.layers % split.pp)
+        dense = max(min(end, dense_layers) - begin, 0)
+        elements = words * ((stage == 0) + (stage == split.pp - 1))
+        elements += (end - begin) * _attention_elements(own) + dense * _dense_elements(own)
+        elements += (end - begin - dense) * _expert_elements(own, routed)
+        weights = -(-elements * model.weight_dtype.bits // 8)
+        found.append(Held(weights, _kv_bytes(own, end - begin)))
+        begin = end
+    return found
+
+
+def _dense_elements(model: Model) -> int:
+    """Elements of the dense network of one layer."""
     matrices = 3 if model.layer is None or model.layer.gated else 2
-    dense = 0 if model.dense is None else matrices * model.model_dim * model.dense.inner_dim
-    experts = 0
-    if model.experts is not None:
-        inner = model.experts.count * model.experts.inner_dim + model.experts.shared_inner
-        experts = model.model_dim * (3 * inner + model.experts.count)
-    elements = (
-        2 * model.vocabulary * model.model_dim
-        + model.layers * _attention_elements(model)
-        + with_experts * experts
-        + (model.layers - with_experts) * dense
-    )
-    return -(-elements * model.weight_dtype.bits // 8)
+    return 0 if model.dense is None else matrices * model.model_dim * model.dense.inner_dim
+
+
+def _expert_elements(model: Model, routed: int) -> int:
+    """Elements of the experts of one layer, and of a router of so many."""
+    if model.experts is None:
+        return 0
+    inner = model.experts.count * model.experts.inner_dim + model.experts.shared_inner
+    return model.model_dim * (3 * inner + routed)
 
 
 def _attention_elements(model: Model) -> int:

@@ -22,7 +22,7 @@ from stepsim.serving.requests.arrivals import (
 from stepsim.serving.requests.requests import Requests
 from stepsim.serving.requests.sources import request_source
 from stepsim.serving.requests.traces import TraceRequests
-from stepsim.serving.scheduling.capacity import blocks_in, kv_bytes_per_token, weight_bytes
+from stepsim.serving.scheduling.capacity import Held, blocks_in, held_by_stages
 from stepsim.serving.scheduling.interface import Scheduler
 from stepsim.serving.scheduling.outcomes import Outcomes
 from stepsim.serving.scheduling.schedulers import scheduler_maker
@@ -33,12 +33,12 @@ from stepsim.serving.scheduling.settings import (
 )
 from stepsim.serving.service.choices import ServeChoices
 from stepsim.serving.service.quantities import Source
-from stepsim.serving.service.simulated import simulated_steps
+from stepsim.serving.service.simulated import simulated_steps, split_of
 from stepsim.serving.steps.interface import StepModel
 from stepsim.serving.steps.linear import LinearSteps
 from stepsim.serving.steps.profile import read_profile
 from stepsim.serving.steps.table import TableSteps
-from stepsim.workloads import Model, fields_of
+from stepsim.workloads import Model, Split, fields_of
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -158,7 +158,7 @@ def scheduler_of(
     memory = memory_of(spec.choices, machine)
     blocks = None
     if settings.num_blocks is None:
-        blocks = _blocks_beside(spec.choices.model, memory, settings)
+        blocks = _blocks_beside(spec.choices.model, memory, settings, split_of(spec))
     rules = settings.completed(blocks, memory)
     # Refuses requests that can never run.
     Outcomes(replace(requests, prefix=None), rules, keeps_tokens=False)
@@ -177,8 +177,10 @@ def settings_of(spec: ServeSpec) -> SchedulerSettings:
     return SchedulerSettings(scheduler=kind, **given)
 
 
-def _blocks_beside(model: Model | None, memory: int | None, settings: SchedulerSettings) -> int:
-    """KV blocks beside the weights of a model."""
+def _blocks_beside(
+    model: Model | None, memory: int | None, settings: SchedulerSettings, split: Split
+) -> int:
+    """KV blocks beside the weights of a model, on the chip that has room for the fewest."""
     if model is None or memory is None:
         lacking = (
             "the model" if model is None else "memory_bytes, or the machine's hbm.capacity_bytes,"
@@ -187,20 +189,23 @@ def _blocks_beside(model: Model | None, memory: int | None, settings: SchedulerS
             f"num_blocks: missing; it follows from the memory, but {lacking} is not given; give "
             "one of both"
         )
-    weights, share = weight_bytes(model), settings.memory_share
+    share, stages = settings.memory_share, held_by_stages(model, split)
+    weights = max(stage.weights for stage in stages)
     if weights > memory * share:
+        of_chip = "" if split.chips == 1 else f" on a chip of {split.chips} ({split.text})"
         raise ServingError(
-            f"model {model.name} does not fit: its weights take {weights:,} bytes, and "
+            f"model {model.name} does not fit: its weights{of_chip} take {weights:,} bytes, and "
             f"{share:g} of {memory:,} bytes of memory may be used; give more memory, a "
-            "larger gpu_memory_utilization, or narrower weights"
+            "larger gpu_memory_utilization, narrower weights, or more chips by tp, ep or pp"
         )
-    return blocks_in(
-        memory,
-        weights,
-        share=share,
-        block_size=settings.block_size or 16,
-        kv_bytes=kv_bytes_per_token(model),
-    )
+
+    def blocks(stage: Held) -> int:
+        return blocks_in(
+            memory, stage.weights, share=share, block_size=settings.block_size or 16,
+            kv_bytes=stage.kv_bytes,
+        )  # fmt: skip
+
+    return min(map(blocks, stages))
 
 
 def memory_of(choices: ServeChoices, machine: Machine | None) -> int | None:

@@ -27,9 +27,16 @@ from stepsim.serving.service.fleet import run_fleet
 from stepsim.serving.service.folder import Folder
 from stepsim.serving.service.loop import Limits, Loop, Recorded, Watch, run
 from stepsim.serving.service.outcome import ServeResult, metrics_of
-from stepsim.serving.service.parts import clock_of, machine_of, requests_of, scheduler_of, steps_of
+from stepsim.serving.service.parts import (
+    SIMULATED,
+    clock_of,
+    machine_of,
+    requests_of,
+    scheduler_of,
+    steps_of,
+)
 from stepsim.serving.service.record import StepRows
-from stepsim.serving.service.simulated import Journal
+from stepsim.serving.service.simulated import Journal, check_chips
 from stepsim.serving.service.spec import ServeSpec, read_spec
 from stepsim.serving.service.tables import requests_table, steps_table
 from stepsim.serving.service.uncertainty import MetricErrors, metric_errors
@@ -283,6 +290,8 @@ def service_of(spec: ServeSpec, objects: Mapping[str, Any] | None = None) -> Ser
     clock = given.get("clock") or clock_of(choices)
     machine = given.get("machine") or machine_of(spec)
     check_effects(spec, given, machine)
+    if "steps" not in given and choices.steps.name in SIMULATED:
+        check_chips(spec, machine)
     requests = requests_of(choices, given.get("trace"))
     scheduler = given.get("scheduler") or scheduler_of(spec, requests, machine)
     _check_joined(choices, scheduler, clock)

@@ -17,7 +17,7 @@ from stepsim.serving.steps.exact import ExactSteps, LayeredSteps
 from stepsim.serving.steps.interface import StepModel
 from stepsim.serving.steps.layers import Cost, StepPrograms
 from stepsim.serving.steps.routing import RequestRouting, Zipf
-from stepsim.workloads import Model, Step, resolve
+from stepsim.workloads import Model, ParameterError, Split, Step, resolve
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -48,7 +48,7 @@ def simulated_steps(
             )
     assert model is not None
     assert machine is not None
-    workload = resolve(Step, {"model": model, **spec.mapping}, machine=machine).workload
+    workload = _workload(spec, model, machine)
     routing = _routing(spec, model, requests)
     if named.name == "exact":
         make: Callable[[], StepModel] = partial(ExactSteps, workload, machine, routing)
@@ -57,6 +57,41 @@ def simulated_steps(
         make = partial(AuditedSteps, workload, machine, routing, seed=choices.seed, **given)
     make()  # refuses what does not fit
     return make
+
+
+def split_of(spec: ServeSpec) -> Split:
+    """How an engine is divided among chips."""
+    return Split(*(spec.mapping.get(name, 1) for name in ("tp", "ep", "pp", "dp")))
+
+
+def check_chips(spec: ServeSpec, machine: Machine | None) -> None:
+    """Refuse engines that cannot be on the chips of the machine, before anything follows from them.
+
+    Raises
+    ------
+    ParameterError : the model is not divided by these chips, or the machine has too few.
+    """
+    split, engines = split_of(spec), spec.choices.engines
+    if spec.choices.model is None or machine is None:
+        return
+    if split.chips > 1:
+        StepPrograms(_workload(spec, spec.choices.model, machine), machine)
+    if machine.chips is not None and engines * split.chips > machine.chips.total:
+        raise ParameterError(
+            [
+                (
+                    "replicas" if spec.choices.split is None else "split",
+                    f"expected a machine of {engines * split.chips} chips for {engines} engines of "
+                    f"{split.chips}, found {machine.chips.total} chips ({machine.name}); state "
+                    "more by chips.count",
+                )
+            ]
+        )
+
+
+def _workload(spec: ServeSpec, model: Model, machine: Machine) -> Step:
+    """A layer of a step with its mapping."""
+    return resolve(Step, {"model": model, **spec.mapping}, machine=machine).workload
 
 
 def _routing(spec: ServeSpec, model: Model, requests: Requests) -> RequestRouting | None:

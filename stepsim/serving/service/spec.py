@@ -27,9 +27,6 @@ _NAMED: Final = ("steps",)
 _SET_BY_SERVICE: Final = ("part", "network", "attention_layer")
 """Parameters of a step that say which part of it a program is."""
 
-_OF_CHIPS: Final = ("tp", "ep", "pp", "dp", "collective")
-"""Parameters that divide a step among chips; an engine of a service is one chip."""
-
 
 def mapping_fields() -> Mapping[str, Field]:
     """The parameters of the workload of a step that a service does not set itself."""
@@ -37,7 +34,7 @@ def mapping_fields() -> Mapping[str, Field]:
         workload: Any = find_workload(STEP).load()
     except WorkloadError:
         return {}
-    own = {*fields_of(ServeChoices), *fields_of(SchedulingChoices), *_SET_BY_SERVICE, *_OF_CHIPS}
+    own = {*fields_of(ServeChoices), *fields_of(SchedulingChoices), *_SET_BY_SERVICE}
     return {name: field for name, field in fields_of(workload).items() if name not in own}
 
 

@@ -86,7 +86,7 @@ class Audit:
     chance : of the step to be drawn during the run.
     unlike : how far the step was from all that were learned, when it was estimated.
     layers : cycles of all layers of the step, as estimated.
-    head : cycles of its head, which are exact.
+    head : cycles of its head and between stages, which are exact.
     estimated, simulated : cycles of the layer.
     """
 
@@ -230,8 +230,8 @@ class AuditedSteps(LayeredSteps):
         how = "estimated" if None not in unlike else "audited"
         self.unlike.append(max(0.0 if one is None else one for one in unlike))
         estimates = [self._estimate(kind, one) for kind, one in enumerate(terms)]
-        head = self.programs.head(int(batch.emits.sum()))
-        cycles, moved = float(head.cycles), head.offchip_bytes
+        beside = self.beside(batch)
+        cycles, moved = float(beside.cycles), beside.offchip_bytes
         cycles += sum(
             float(found.sum()) * self.programs.kinds[kind].layers / len(found)
             for kind, found in enumerate(estimates)
@@ -323,7 +323,7 @@ class AuditedSteps(LayeredSteps):
         layer = (drawn // sum(times)) % len(one.estimates[kind])
         simulated = self._simulated(kind, one.batch, [layer])
         batch = one.batch
-        head = self.programs.head(int(batch.emits.sum())).cycles
+        head = self.beside(batch).cycles
         self.audits.append(
             Audit(
                 one.step, len(batch.new), int(batch.new.sum()), int(batch.before.sum()), one.chance,

@@ -10,7 +10,7 @@ from stepsim.errors import ServingError
 from stepsim.serving.scheduling.interface import Batch
 from stepsim.serving.steps.features import LayerModel
 from stepsim.serving.steps.interface import StepTime
-from stepsim.serving.steps.layers import StepPrograms
+from stepsim.serving.steps.layers import Cost, StepPrograms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +55,14 @@ class LayeredSteps:
                 )
         self.models = [LayerModel(kind.workload, machine) for kind in self.programs.kinds]
 
+    def beside(self, batch: Batch) -> Cost:
+        """What a step takes beside its layers, which follow each other: the head, and the rows on
+        their way between stages.
+        """
+        head = self.programs.head(int(batch.emits.sum()))
+        sent = self.programs.handover(int(batch.new.sum()))
+        return Cost(head.cycles + sent.cycles, head.offchip_bytes + sent.offchip_bytes)
+
     def timed(self, cycles: float, moved: int, bounds: Mapping[str, float], how: str) -> StepTime:
         """The time of a step, whose layers take so many cycles by the resource that limits them."""
         bound = max(bounds, key=lambda name: bounds[name]) if bounds else ""
@@ -87,8 +95,8 @@ class ExactSteps(LayeredSteps):
         key = batch.new.tobytes(), batch.before.tobytes(), rows, routed
         if key in self._known:
             return self._known[key]
-        head = self.programs.head(rows)
-        cycles, moved = head.cycles, head.offchip_bytes
+        beside = self.beside(batch)
+        cycles, moved = beside.cycles, beside.offchip_bytes
         bounds: dict[str, float] = {}
         for number, kind in enumerate(self.programs.kinds):
             own = list(kind.routed)

@@ -3,12 +3,16 @@
 Terms are sums and maxima over blocks, regions and experts that are cheap to compute for every step
 and layer. A layer is two stages, since a barrier ends attention: QKV generation with attention, and
 the output projection with the feed-forward network.
+
+On several chips, terms are those of the part that one chip has, with the experts of the busiest
+one; the links are one more resource.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from math import ceil, log2
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +28,7 @@ Reals = NDArray[np.float64]
 WEIGHTS, CACHE, ATTENTION, PRODUCTS, EXPERTS = (
     "weights streaming", "KV streaming", "attention compute", "matrix compute", "expert compute",
 )  # fmt: skip
-IMBALANCE = "imbalance of experts"
+IMBALANCE, LINKS = "imbalance of experts", "links between chips"
 """What limits a step, by the largest of its terms."""
 
 _LOAD_BYTES: Final = 64
@@ -50,6 +54,28 @@ class LayerTerms:
     bound: list[str]
 
 
+class _Link(NamedTuple):
+    """What an all-reduce takes: cycles of latency, and for each byte of its rows."""
+
+    waits: float
+    of_byte: float
+
+
+def _link(members: int, collective: str, machine: Machine) -> _Link:
+    """All-reduces of so many chips over the slowest of the dimensions that they are in."""
+    assert machine.chips is not None
+    assert machine.clock_ghz is not None
+    spanned, reached = [], 1
+    for dimension in machine.chips.dimensions:
+        if reached < members and dimension.chips > 1:
+            spanned.append(dimension)
+            reached *= dimension.chips
+    turns = {"ring": members - 1, "direct": 1}.get(collective, ceil(log2(members)))
+    waits = 2 * turns * max(one.latency_ns for one in spanned)
+    of_byte = 2 * (1 - 1 / members) / min(one.bytes_per_ns for one in spanned)
+    return _Link(waits * machine.clock_ghz, of_byte * machine.clock_ghz)
+
+
 class LayerModel:
     """The terms of layers of one kind on a machine.
 
@@ -59,7 +85,15 @@ class LayerModel:
     """
 
     def __init__(self, workload: Step, machine: Machine) -> None:
-        self.workload = workload
+        split = workload.split
+        self._split, self._experts = split, workload.layer_model.feed_forward.experts
+        collective = workload.collective
+        self.workload = workload = replace(
+            workload, model=split.model(workload.model), tp=1, ep=1, collective="ring"
+        )
+        self._link = _Link(0.0, 0.0)
+        if split.chips > 1:
+            self._link = _link(split.tp, collective, machine)
         model, types = workload.layer_model, workload.types
         shape, ffn = model.attention, model.feed_forward
         self.experts = model.experts is not None
@@ -79,7 +113,7 @@ class LayerModel:
             qkv += (heads.q_lora_rank or d) * heads.heads * (nope + rope)
             out = heads.heads * heads.v_head_dim * (rank + d)
         self._qkv, self._out = qkv, out
-        self._router = d * ffn.experts if self.experts else 0
+        self._router = d * self._experts if self.experts else 0
         self._expert = 3 * d * ffn.inner_dim
         self._shared = 3 * d * ffn.shared_inner
         self._shape, self._ffn, self._d = shape, ffn, d
@@ -121,13 +155,20 @@ class LayerModel:
         fixed += 2 * self._d * (self._active - self._width)
         moved = fixed + tokens * self._row_bytes + tokens * self._kv_row * self._cached + read
         loads = np.full((1, 1), tokens) if counts is None else counts.astype(float)
-        used, most, tiles, busy = self._of_experts(loads)
+        parts = loads.reshape(len(loads), self._split.ep, -1)
+        each_part = [self._of_experts(parts[:, part]) for part in range(parts.shape[1])]
+        used, most, tiles, busy = (np.max(found, axis=0) for found in zip(*each_part, strict=True))
+        every_tile = self._split.sharing * sum(found[2] for found in each_part)
         weights = tiles * self._expert * self._width / peak
         own = np.stack(
             [used, most, weights, busy, np.maximum(weights, busy), np.sqrt(weights * busy)], axis=1
         )
         values = np.concatenate([np.tile(common, (len(loads), 1)), own], axis=1)
-        bytes_moved = np.rint(moved + tiles * self._expert * self._width).astype(np.int64)
+        on_all = self._split.tp * moved + every_tile * self._expert * self._width
+        bytes_moved = np.rint(on_all).astype(np.int64)
+        # Two all-reduces follow each other.
+        link = self._link
+        links = 2 * (link.waits + link.of_byte * tokens * self._d * self._active)
         bound = [
             self._bound(
                 {
@@ -136,6 +177,7 @@ class LayerModel:
                     ATTENTION: shape.kv_heads * float((blocks.tiles * compute).sum()) / regions,
                     PRODUCTS: qkv_compute + out_compute,
                     EXPERTS: float(busy[i]),
+                    LINKS: links,
                 },
                 float(most[i] * used[i] / max(loads[i].sum(), 1)),
             )

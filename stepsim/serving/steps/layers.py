@@ -14,7 +14,7 @@ from stepsim.errors import ServingError
 from stepsim.processes import usable_cpus
 from stepsim.serving.scheduling.interface import Batch
 from stepsim.simulation import Prepared, Totals, prepare, with_metadata
-from stepsim.workloads import Data, Step, fields_of
+from stepsim.workloads import Data, ParameterError, Step, fields_of, handover
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _PREPARED = 8
 """Programs that are kept."""
+
+_ONE_TOKEN = Data.of(routing=[[0]], kv_lengths=[0], new_tokens=[1])
+"""The least batch, of which every step model must be able to build the layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class LayerKind:
 def layer_kinds(workload: Step) -> tuple[LayerKind, ...]:
     """The kinds of layers of the model of a layer: with a window or not, with experts or not.
 
-    Dense layers come before those with experts.
+    Dense layers come before those with experts. Each is on the chips of one stage.
 
     Raises
     ------
@@ -79,12 +82,34 @@ def layer_kinds(workload: Step) -> tuple[LayerKind, ...]:
         own = replace(
             workload,
             part="layer",
+            pp=1,
+            ep=1 if mixed and is_dense else workload.ep,
             network="dense" if mixed and is_dense else None,
             attention_layer=layers[0] if windows else None,
         )
         routed = () if is_dense else tuple(layer - dense for layer in layers)
         kinds.append(LayerKind(own, len(layers), routed))
     return tuple(kinds)
+
+
+def _check_chips(workload: Step, machine: Machine) -> None:
+    """Refuse chips that the machine does not have, and divisions that a service has no use for."""
+    split, layers = workload.split, workload.model.layers
+    problems = [*split.check_machine(machine)]
+    if split.dp > 1:
+        problems.append(
+            (
+                "dp",
+                "an engine has one batch and one KV cache, whose requests dp would divide among "
+                f"{split.dp} groups of chips; leave it out, and give replicas: {split.dp}",
+            )
+        )
+    if layers is not None and split.pp > layers:
+        problems.append(
+            ("pp", f"expected at most the {layers} layers of the model, found {split.pp} stages")
+        )
+    if problems:
+        raise ParameterError(problems)
 
 
 def head_of(workload: Step) -> Step:
@@ -121,8 +146,8 @@ class StepPrograms:
 
     Raises
     ------
-    ServingError : the machine states no clock, the model is not whole, or the step is on several
-        chips.
+    ServingError : the machine states no clock, or the model is not whole.
+    ParameterError : a layer or the head cannot be built, or is on more chips than there are.
     """
 
     def __init__(self, workload: Step, machine: Machine) -> None:
@@ -131,21 +156,20 @@ class StepPrograms:
                 f"machine {machine.name} states no clock, so that its cycles have no length; set "
                 "clock_ghz of the machine"
             )
-        if workload.split.chips > 1:
-            raise ServingError(
-                f"steps: an engine is one chip, found a step on {workload.split.chips} chips "
-                f"({workload.split.text}); leave out tp, ep, pp and dp"
-            )
         if workload.model.vocabulary is None:
             raise ServingError(
                 f"steps: model {workload.model.where} lacks its vocabulary, which the head needs"
             )
         self.workload, self.machine = workload, machine
         self.clock_ghz: float = machine.clock_ghz
+        _check_chips(workload, machine)
         self.kinds = layer_kinds(workload)
         self.runs = 0
         self._head = head_of(workload)
+        for part in (self._head, *(kind.workload for kind in self.kinds)):
+            part.checked(_ONE_TOKEN)
         self._heads: dict[int, Cost] = {}
+        self._handovers: dict[int, Cost] = {}
         self._prepared: OrderedDict[Hashable, tuple[BuiltStep, Prepared]] = OrderedDict()
         self._latest: dict[int, tuple[Hashable, tuple[BuiltStep, Prepared]]] = {}
 
@@ -162,6 +186,10 @@ class StepPrograms:
         ------
         ServingError : a run does not succeed.
         """
+        if self.kinds[kind].workload.split.chips > 1:
+            totals = [self._on_chips(kind, batch, one) for one in ids or (None,)]
+            self.runs += len(totals)
+            return [self._cost(one, self.kinds[kind].name, batch) for one in totals]
         built, prepared = self._of_batch(kind, batch, None if ids is None else ids[0])
         if ids is None:
             data = data_of_batch(batch, None)
@@ -184,6 +212,33 @@ class StepPrograms:
             self._heads[rows] = self._cost(done, f"head of {rows} rows", None)
         return self._heads[rows]
 
+    def handover(self, rows: int) -> Cost:
+        """So many rows on their way through the stages: what every stage but the last hands over
+        to the next. Nothing with one stage.
+
+        Raises
+        ------
+        ServingError : a run does not succeed.
+        """
+        if rows not in self._handovers:
+            split, types = self.workload.split, self.workload.types
+            width = self.workload.model.model_dim
+            costs = [Cost(0, 0)]
+            for stage in range(split.pp - 1):
+                program = handover(split, stage, rows, width, types.activations)
+                done = prepare(program, machine=self.machine).run()
+                costs.append(self._cost(done, f"handover of {rows} rows", None))
+            self._handovers[rows] = Cost(
+                sum(one.cycles for one in costs), sum(one.offchip_bytes for one in costs)
+            )
+        return self._handovers[rows]
+
+    def _on_chips(self, kind: int, batch: Batch, ids: NDArray[np.int32] | None) -> Totals:
+        """A layer on several chips, whose program is built for its routing."""
+        data = data_of_batch(batch, ids)
+        built = self.kinds[kind].workload.build(data)
+        return prepare(built.program, machine=self.machine).run(built.bindings(data))
+
     def _of_batch(
         self, kind: int, batch: Batch, ids: NDArray[np.int32] | None
     ) -> tuple[BuiltStep, Prepared]:
@@ -201,8 +256,7 @@ class StepPrograms:
         if known is None:
             built = self.kinds[kind].workload.build(data)
             prepared = prepare(built.program, machine=self.machine)
-            # On several chips, programs depend on routing too.
-            if prepared.timing.dram is None and prepared.fit is None and prepared.crossing is None:
+            if prepared.timing.dram is None and prepared.fit is None:
                 self._prepared[key] = built, prepared
                 while len(self._prepared) > _PREPARED:
                     self._prepared.popitem(last=False)
