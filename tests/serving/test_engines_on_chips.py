@@ -11,11 +11,14 @@ from stepsim.errors import StepSimError
 from stepsim.machine import Machine, load_machine
 from stepsim.serving import AuditedSteps, ExactSteps, serve
 from stepsim.serving.scheduling.capacity import held_by_stages
+from stepsim.serving.scheduling.settings import SchedulerRules
+from stepsim.serving.service.serve import prepare_service
 from stepsim.serving.steps.features import LINKS
 from stepsim.serving.steps.layers import StepPrograms, data_of_batch
 from stepsim.simulation import simulate
 from stepsim.workloads import Data, LatentHeads, Model, Split
 from stepsim.workloads.models import Dense, Experts, GroupedHeads
+from tests.pages import DOCS, blocks
 from tests.serving.small import LAYERS, batch, layer, machine, routing, small
 
 MIXED = batch((0, 1, 9), (1, 1, 30), (2, 20, 0), (3, 1, 5))
@@ -178,3 +181,14 @@ def test_engines_that_cannot_be(changes: dict[str, Any], message: str) -> None:
     given = {name: value for name, value in changes.items() if value is not None}
     with pytest.raises(StepSimError, match=message):
         served(**given)
+
+
+def test_the_example_of_the_page_fits_its_chips() -> None:
+    path = DOCS.parent / "examples" / "serving" / "eight_chips.yaml"
+    shown = next(one.body for one in blocks("serving.md") if "# eight_chips.yaml" in one.body)
+    assert path.read_text("utf-8").endswith(shown.partition("\n")[2])
+    service = prepare_service(path)
+    # 94 layers; each chip has one of 4 KV heads, with a key and a value of 128 bf16 elements.
+    free = 73_600_000_000 - held_by_stages(Model.parse("qwen3-235b-a22b"), Split(8, 8))[0].weights
+    assert isinstance(service.scheduler, SchedulerRules)
+    assert service.scheduler.usable_blocks == free // (16 * 94 * 2 * 128 * 2) - 1
