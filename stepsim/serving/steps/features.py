@@ -86,7 +86,7 @@ class LayerModel:
 
     def __init__(self, workload: Step, machine: Machine) -> None:
         split = workload.split
-        self._split, self._experts = split, workload.layer_model.feed_forward.experts
+        self._split, self._routed = split, workload.layer_model.feed_forward.experts
         collective = workload.collective
         self.workload = workload = replace(
             workload, model=split.model(workload.model), tp=1, ep=1, collective="ring"
@@ -113,7 +113,7 @@ class LayerModel:
             qkv += (heads.q_lora_rank or d) * heads.heads * (nope + rope)
             out = heads.heads * heads.v_head_dim * (rank + d)
         self._qkv, self._out = qkv, out
-        self._router = d * self._experts if self.experts else 0
+        self._router = d * self._routed if self.experts else 0
         self._expert = 3 * d * ffn.inner_dim
         self._shared = 3 * d * ffn.shared_inner
         self._shape, self._ffn, self._d = shape, ffn, d
