@@ -93,6 +93,15 @@ def test_mistakes_are_named(
     assert message in capsys.readouterr().err
 
 
+def test_values_of_the_machine_are_in_overrides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = tmp_path / "chat.yaml"
+    spec.write_text("machine: sda-1024\nmachine.clock_ghz: 1\n")
+    assert _call("serve", spec, *_QUEUE) == BAD_INPUT
+    assert "as in overrides: {clock_ghz: ...}" in " ".join(capsys.readouterr().err.split())
+
+
 def test_pictures_are_written_by_both_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

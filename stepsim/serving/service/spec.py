@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -73,9 +73,7 @@ class ServeSpec:
         values = dict(given)
         overrides = values.pop("overrides", None) or {}
         problems = [
-            (shown(name, str), f"unknown{did_you_mean(name, known)}")
-            for name in values
-            if name not in known
+            (shown(name, str), _why_unknown(name, known)) for name in values if name not in known
         ]
         if not isinstance(overrides, Mapping):
             problems.append(("overrides", f"expected {{key: value}}, found {shown(overrides)}"))
@@ -183,3 +181,10 @@ def _plain(value: Any) -> Any:
     if type(value) in (int, float):
         return value
     return str(value)
+
+
+def _why_unknown(name: object, known: Iterable[str]) -> str:
+    if isinstance(name, str) and name.startswith("machine."):
+        key = name.removeprefix("machine.")
+        return f"unknown; values of the machine are in overrides, as in overrides: {{{key}: ...}}"
+    return f"unknown{did_you_mean(name, known)}"
