@@ -213,7 +213,7 @@ MISTAKES = {
         RETURN.format("out: int = 4"),
         (),
         "own.py:f: parameter out clashes with the option --out of the command line; choose "
-        "another name\n",
+        "another name, such as f_out\n",
     ),
     "name of a column": (
         RETURN.format("cycles: int = 4"),

@@ -186,6 +186,7 @@ def _refuse_taken(
         if name in taken:
             raise WorkloadError(
                 f"{source.text}: parameter {name} clashes with the option {option_name(name)} "
-                "of the command line; choose another name"
+                "of the command line; choose another name, such as "
+                f"{workload.name.rpartition(':')[2]}_{name}"
             )
     stepsim.simulation.check_columns(workload)
