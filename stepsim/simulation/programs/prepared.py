@@ -539,8 +539,8 @@ class Prepared:
             check_recorded(where, self.network)
         if record and self.crossing is not None:
             raise ArgError(
-                f"{where} runs on several chips cannot be recorded, which questions about them "
-                "need too; leave out the recording, or put all operators on one chip"
+                f"{where} runs on several chips cannot be recorded, and `stepsim why` and what-ifs "
+                "need a recording; leave it out, or put all operators on one chip"
             )
         image = self._image(indices)
         try:
