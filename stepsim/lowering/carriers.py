@@ -5,6 +5,7 @@ A FIFO whose ends lie at different places becomes, for every network route on it
 front of the network, a unit that sends packets or messages, a FIFO of the tokens under way and a
 unit that receives them. The FIFO itself stays with its consumer, with its name, its number and its
 depth. FIFOs that carry the same tokens may begin with one tree: a unit that sends to all of them.
+Units and FIFOs of several routes of a FIFO are numbered from 1; those behind a tree from 2.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def with_carriers(
             made.leave_by(c, route)
     for tree in trees:
         windows = [_window(carriage, tree.depth(reader)) for reader in range(len(tree.fifos))]
-        made.spread(tree, windows, [made.along(c, legs[c]) for c in tree.fifos])
+        made.spread(tree, windows, [made.along(c, legs[c], 1) for c in tree.fifos])
     under_way = made.under_way
     if under_way > MOST_PACKETS:
         raise LoweringError(
@@ -185,14 +186,15 @@ class _Carriers:
         kept.insert(at, first)
         self._units[unit] = replace(self._units[unit], outputs=tuple(kept))
 
-    def along(self, c: int, way: Sequence[_Leg]) -> int:
-        """Carriers on the routes of a FIFO; the number of the FIFO that tokens enter first."""
+    def along(self, c: int, way: Sequence[_Leg], behind: int = 0) -> int:
+        """Carriers on the routes of a FIFO, ``behind`` so many others on its way; the number of the
+        FIFO that tokens enter first."""
         name, origin = self._channels[c].name, self._network.units[self.producer[c]].origin
         first = c
         # From the consumer back, so that every carrier knows what it sends to.
         numbers = range(len(self._channels), len(self._channels) + 2 * len(way), 2)
         for leg, (path, window) in enumerate(way):
-            suffix = "" if len(way) == 1 else f" {leg + 1}"
+            suffix = "" if behind + len(way) == 1 else f" {behind + leg + 1}"
             self.under_way += window
             self._channels.append(ChannelSpec(f"{name}: to network{suffix}", INTERFACE_DEPTH))
             self._channels.append(ChannelSpec(f"{name}: under way{suffix}", window))

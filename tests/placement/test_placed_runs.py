@@ -10,6 +10,7 @@ import pytest
 import stepsim as st
 from stepsim.machine import Machine
 from stepsim.placement import places_of
+from stepsim.simulation import prepare
 
 
 def machine(network: str = "mesh", **values: Any) -> Machine:
@@ -169,3 +170,24 @@ def test_routed_rows_are_counted_as_routed() -> None:
     carried = {link["link"]: link["link_bytes"] for link in placed.links().to_pylist()}
     assert carried == {link: found.link_bytes[link] for link in carried}
     assert sum(carried.values()) == found.metrics()["hop_bytes"] > 0
+
+
+def test_a_store_may_read_from_a_tree() -> None:
+    with st.Program("two stores", compute_bw=1 << 20) as program:
+        x = st.linear_load(st.spec(64, 64), tile=(16, 64), label="x").flatten(0, 1)
+        for name in "ab":
+            st.linear_store(x, name, label=name)
+    grid = {"noc": "mesh", "noc.rows": 2, "noc.cols": 2, "noc.broadcast": "tree"}
+    machine = st.load_machine("sda-1024", grid)
+    assert isinstance(machine.noc, st.machine.Network)
+    known = st.noc.placed_operators(program)
+    operators = dict(zip(known, range(4), strict=True))
+    ports = {name: 3 - place for name, place in operators.items() if known[name]}
+    placement = st.noc.Placement(program, machine.noc, operators, ports)
+    names = prepare(program, machine, place=placement).execute().image.unit_names
+    assert [name for name in names if name.startswith("flatten#1>0: ")] == [
+        "flatten#1>0: send 2",
+        "flatten#1>0: receive 2",
+        "flatten#1>0: send",
+        "flatten#1>0: receive",
+    ]
