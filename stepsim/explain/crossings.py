@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepsim.lowering import RECEIVE, SEND
+from stepsim.lowering import MULTICAST, RECEIVE, SEND
 from stepsim.simulation import ImageRun, Record
 
 
@@ -23,37 +23,47 @@ class Crossing(NamedTuple):
     ----------
     sender, begin : unit that sent it, and when.
     fifo : in which it is received.
-    waits : for ports of its route: number of the port on it, begin and end, in the order of time.
+    waits : for ports of its route: number of the route or the tree, number of the port on it, begin
+        and end, in the order of time.
     """
 
-    route: int
     sender: int
     begin: int
     fifo: int
-    waits: list[tuple[int, int, int]]
+    waits: list[tuple[int, int, int, int]]
 
 
 class Crossings:
     """All packets of a run, by the unit that received them and the end of its wait."""
 
     def __init__(self, run: ImageRun, record: Record) -> None:
-        ops = run.image.unit_ops
+        ops, execution = run.image.unit_ops, run.execution
         self._record = record
-        self._senders = [unit for unit, op in enumerate(ops) if op == SEND]
-        self._routes = {
-            unit: route
-            for route, unit in enumerate(unit for unit, op in enumerate(ops) if op == RECEIVE)
-        }
         self._fifos = {int(unit): fifo for fifo, unit in enumerate(record.producers)}
+        # Routes are numbered in the order of the units that send; behind a tree come its readers.
+        routes: dict[int, tuple[int, int]] = {}  # and the sender, by the FIFO under way
+        count = 0
+        for unit, op in enumerate(ops):
+            if op in (SEND, MULTICAST):
+                count += op == MULTICAST
+                first, outputs = (int(execution.units[unit][name]) for name in ("out0", "nout"))
+                for fifo in execution.params[first : first + outputs].tolist():
+                    routes[fifo] = count, unit
+                    count += 1
+        self._routes = {
+            unit: routes[int(execution.params[int(execution.units[unit]["in0"])])]
+            for unit, op in enumerate(ops)
+            if op == RECEIVE
+        }
 
     def of(self, receiver: int, end: int) -> Crossing:
         """The packet for which a unit waited until it sent it on, a cycle before its arrival."""
-        route = self._routes[receiver]
+        route, sender = self._routes[receiver]
         number = self._numbers[route, end + 2]
         waits = self._record.port_waits[self._bounds[number] : self._bounds[number + 1]]
         begin = int(self._record.crossings["begin"][number])
-        rows = zip(*(waits[name].tolist() for name in ("hop", "begin", "end")), strict=True)
-        return Crossing(route, self._senders[route], begin, self._fifos[receiver], list(rows))
+        columns = (waits[name].tolist() for name in ("route", "hop", "begin", "end"))
+        return Crossing(sender, begin, self._fifos[receiver], list(zip(*columns, strict=True)))
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, int], int]:

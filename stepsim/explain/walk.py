@@ -224,8 +224,8 @@ class Walk:
             # The last cycle of the packet, in which its token goes into the FIFO.
             del self._rows[-5:]
             end = self._covered = end + 1
-        for hop, begin, until in reversed(packet.waits):
-            link = self._link(packet.route, hop, packet.fifo)
+        for route, hop, begin, until in reversed(packet.waits):
+            link = self._link(route, hop, packet.fifo)
             self._add(until, end, unit, NETWORK, packet.fifo)
             self._add(begin, min(until, end), unit, LINK_WAIT, link)
             end = begin

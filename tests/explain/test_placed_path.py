@@ -88,3 +88,25 @@ def test_two_streams_of_one_link_wait_for_it() -> None:
         for word in ("{} east", "{} west", "out of {}", "into {}")
     }
     assert "link wait: " in str(path)
+
+
+def test_the_readers_of_a_tree_have_their_own_ways() -> None:
+    with st.Program("spread", compute_bw=1 << 20) as program:
+        x = st.linear_load(st.spec(256, 64), tile=(16, 64), label="x").flatten(0, 1)
+        for name in "ab":
+            x.map(st.fn.silu, label=name).consume(label=f"{name}_end")
+    grid = {"noc": "mesh", "noc.rows": 1, "noc.cols": 6, "noc.broadcast": "tree"}
+    machine = st.load_machine("sda-1024", grid)
+    prepared = prepare(program, machine, place="row-major")
+    assert "flatten#1>0: send" in prepared.execute().image.unit_names
+    path = st.explain.critical_path(prepared)
+    assert_whole(path)
+    assert path.cycles == prepared.run().cycles
+    assert "network" in path.totals("cause")["cause"].to_pylist()
+    run = prepared.result(record=True)
+    assert run.events is not None
+    passed: dict[str, int] = defaultdict(int)
+    for one in run.events.passed:
+        passed[run.events.ports[one["port"]]] += int(one["end"] - one["begin"])
+    for link in run.links().to_pylist():
+        assert passed[link["link_name"]] == link["link_flits"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -30,11 +31,15 @@ def _carried(network: Network) -> Any:
     """The network on chip of the plain interpreter, after a run."""
     seen = []
 
-    def send(u: Unit) -> Steps:
-        seen.append(u.carries)
-        return CARRIERS["SendPacket"](u)
+    def seeing(body: Callable[[Unit], Steps]) -> Callable[[Unit], Steps]:
+        def watched(u: Unit) -> Steps:
+            seen.append(u.carries)
+            return body(u)
 
-    interpret(network, bodies={"SendPacket": send})
+        return watched
+
+    bodies = {name: seeing(CARRIERS[name]) for name in ("SendPacket", "MulticastPacket")}
+    interpret(network, bodies=bodies)
     return seen[0] if seen else None
 
 
@@ -53,6 +58,33 @@ def test_small_pieces_of_memory_change_nothing(network: Network) -> None:
         assert (getattr(whole, name) == getattr(in_pieces, name)).all(), name
 
 
+class _Route(NamedTuple):
+    """A route by its number: ports on the way, and those of the tree if it is of a reader."""
+
+    along: tuple[int, ...]
+    tree: int | None
+    path: tuple[int, ...]
+    before: tuple[int, ...]
+
+
+def _routes(network: Network) -> list[_Route]:
+    found: list[_Route] = []
+    for unit in network.units:
+        if unit.op not in ("SendPacket", "MulticastPacket"):
+            continue
+        path = tuple(unit.params["path"])
+        before = tuple(unit.params.get("before", range(-1, len(path) - 1)))
+        found.append(_Route(path, None, path, before))
+        number = len(found) - 1
+        for end in unit.params.get("ends", ()):
+            along: list[int] = []
+            while end >= 0:
+                along.insert(0, path[end])
+                end = before[end]
+            found.append(_Route(tuple(along), number, (), ()))
+    return found
+
+
 @profile(60)
 @given(PLACED)
 def test_packets_are_those_of_the_interpreter(network: Network) -> None:
@@ -62,45 +94,47 @@ def test_packets_are_those_of_the_interpreter(network: Network) -> None:
         assert not len(record.crossings)
         assert not len(record.flits)
         return
-    sent = [number for route in sorted(mesh.packets) for number in mesh.packets[route]]
-    wanted = [
-        (number[1], number[0], mesh.arrival[number] + 1)
-        for number in sent
-        if number in mesh.arrival
-    ]
-    found = zip(
-        *(record.crossings[name].tolist() for name in ("route", "begin", "end")), strict=True
-    )
-    assert sorted(found) == sorted(wanted)
-    _check_waits(record, network, mesh)
-    passed: dict[tuple[str, int], list[int]] = defaultdict(list)
-    paths = [unit.params["path"] for unit in network.units if unit.op == "SendPacket"]
+    routes = _routes(network)
+    wanted = [(number.route, number.create, end + 1) for number, end in mesh.arrival.items()]
+    columns = (record.crossings[name].tolist() for name in ("route", "begin", "end"))
+    assert sorted(zip(*columns, strict=True)) == sorted(wanted)
+    _check_waits(record, network, mesh, routes)
+    sent = sum(len(mesh.packets[r]) for r, one in enumerate(routes) if r + 1 == len(routes)
+               or routes[r + 1].tree != r)  # fmt: skip
+    if len(mesh.arrival) < sent:
+        return
+    outputs: dict[int, list[int]] = defaultdict(list)
+    inputs: dict[int, set[int]] = defaultdict(set)
     for one in record.flits:
-        path, hop = paths[one["route"]], int(one["hop"])
+        path, hop = routes[one["route"]].path, int(one["hop"])
         cycles = range(int(one["begin"]), int(one["end"]))
-        passed["out", path[hop]] += cycles
+        outputs[path[hop]] += cycles
         if hop:
-            passed["in", path[hop - 1]] += cycles
-    for port, taken in mesh.taken.items():
-        if all(number in mesh.arrival for number in sent):
-            assert sorted(passed[port]) == sorted(taken)
+            inputs[path[routes[one["route"]].before[hop]]] |= {*cycles}
+    for (side, port), taken in mesh.taken.items():
+        assert sorted(outputs[port] if side == "out" else inputs[port]) == sorted(taken)
 
 
-def _check_waits(record: Record, network: Network, mesh: Any) -> None:
+def _check_waits(record: Record, network: Network, mesh: Any, routes: list[_Route]) -> None:
     """A packet takes its time alone and its waits, which are a part of those of all segments."""
     its = network.carriage
     assert its is not None
-    paths = [unit.params["path"] for unit in network.units if unit.op == "SendPacket"]
-    flits = {(n[1], n[0], mesh.arrival.get(n)): mesh.flits[n] for n in mesh.flits}
+    flits = {}
+    for number, end in mesh.arrival.items():
+        tree = routes[number.route].tree
+        sent = number if tree is None else number._replace(route=tree)
+        flits[number.route, number.create, end] = mesh.flits[sent]
     waits = record.port_waits
     for number, one in enumerate(record.crossings):
         route, begin, end = int(one["route"]), int(one["begin"]), int(one["end"])
         own = waits[waits["crossing"] == number]
-        assert (own["route"] == route).all()
+        tree = routes[route].tree
+        assert (own["route"] == (route if tree is None else tree)).all()
         assert (np.diff(own["hop"]) > 0).all()
         assert (own["end"] > own["begin"]).all()
+        assert (own["begin"][1:] >= own["end"][:-1]).all()
         assert (own["end"] - own["begin"]).sum() == one["waited"]
-        alone = its.crossing(paths[route]) + flits[route, begin, end - 1] - 1
+        alone = its.crossing(routes[route].along) + flits[route, begin, end - 1] - 1
         assert end - 1 - begin == alone + one["waited"]
         assert (own["begin"] >= begin).all()
         assert (own["end"] < end).all()

@@ -13,6 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from stepsim.lowering.network import Carriage, ChipLinks
 from tests.oracle.fabric import Steps, Token, Unit
@@ -20,8 +21,15 @@ from tests.oracle.payloads import nbytes
 
 __all__ = ["CARRIERS", "Crossing", "Mesh"]
 
-_Number = tuple[int, int, int]
-"""Creation, route, and place among the packets of the route: the order of packets."""
+
+class _Number(NamedTuple):
+    """The order of packets: creation, how often events of that cycle had been served before, route,
+    and place among the packets of the route."""
+
+    create: int
+    later: int
+    route: int
+    place: int
 
 
 class Mesh:
@@ -38,6 +46,7 @@ class Mesh:
         self.packets: dict[int, list[_Number]] = defaultdict(list)
         self.arrival: dict[_Number, int] = {}
         self.trees: dict[_Number, tuple[Sequence[int], Sequence[int]]] = {}
+        self.cycle = self.times_served = 0
 
     @property
     def next_time(self) -> int | None:
@@ -45,7 +54,9 @@ class Mesh:
         return self.events[0][0] if self.events else None
 
     def create(self, route: int, path: Sequence[int], now: int, size: int) -> None:
-        number = (now, route, len(self.packets[route]))
+        assert now >= self.cycle
+        later = self.times_served if now == self.cycle else 0
+        number = _Number(now, later, route, len(self.packets[route]))
         self.packets[route].append(number)
         self.paths[number] = path
         self.flits[number] = max(1, -(-size // self.its.flit_bytes))
@@ -60,7 +71,7 @@ class Mesh:
         number = self.packets[route][-1]
         self.trees[number] = before, ends
         for reader in range(len(ends)):
-            self.packets[route + 1 + reader].append((now, route + 1 + reader, number[2]))
+            self.packets[route + 1 + reader].append(number._replace(route=route + 1 + reader))
 
     def arrived(self, route: int, count: int) -> int | None:
         """When a packet of a route arrived, counted from 0; None when that is not known yet."""
@@ -71,7 +82,14 @@ class Mesh:
         return self.arrived(route, count) is not None
 
     def event(self) -> None:
-        """Serve the next event."""
+        """Serve all events of the next cycle; what units send because of them comes after these."""
+        cycle = self.events[0][0]
+        self.times_served = self.times_served + 1 if cycle == self.cycle else 1
+        self.cycle = cycle
+        while self.next_time == cycle:
+            self._next()
+
+    def _next(self) -> None:
         its = self.its
         time, number, segment, hop = heapq.heappop(self.events)
         path, flits = self.paths[number], self.flits[number]
@@ -84,7 +102,7 @@ class Mesh:
             return
         n = min(its.quantum, flits - segment * its.quantum)
         if number in self.trees:
-            self.branch(time, number, segment, hop, n)
+            self._branch(time, number, segment, hop, n)
             return
         inside, outside = self.taken["in", path[hop - 1]], self.taken["out", path[hop]]
         c = max(time, self.booked[number, hop])
@@ -98,7 +116,7 @@ class Mesh:
         elif (segment + 1) * its.quantum >= flits:
             self.arrival[number] = c + its.wire + n - 1
 
-    def branch(self, time: int, number: _Number, segment: int, hop: int, n: int) -> None:
+    def _branch(self, time: int, number: _Number, segment: int, hop: int, n: int) -> None:
         """A segment leaves the router behind the port ``hop`` - 1 by all of its outputs there."""
         its, path, (before, ends) = self.its, self.paths[number], self.trees[number]
         feeding = hop - 1
@@ -110,7 +128,6 @@ class Mesh:
         for one in taken:
             one.update(range(c, c + n))
         self.booked[number, hop] = c + n
-        _, route, count = number
         for k in outputs:
             if k in before:
                 later = c + its.wire + its.router
@@ -118,7 +135,7 @@ class Mesh:
             elif (segment + 1) * its.quantum >= self.flits[number]:
                 for reader, end in enumerate(ends):
                     if end == k:
-                        own = self.packets[route + 1 + reader][count]
+                        own = self.packets[number.route + 1 + reader][number.place]
                         self.arrival[own] = c + its.wire + n - 1
 
 

@@ -23,7 +23,9 @@ def placed_programs(draw: hs.DrawFn) -> tuple[Program, Machine, Placement]:
         "flits.router": draw(hs.integers(0, 4)),
         "flits.quantum": draw(hs.integers(1, 4)),
     }
-    network = st.noc.load_network("mesh", {"rows": rows, "cols": cols, **flits})
+    broadcast = draw(hs.sampled_from(["routes", "tree"]))
+    changes = {"rows": rows, "cols": cols, "broadcast": broadcast, **flits}
+    network = st.noc.load_network("mesh", changes)
     machine = st.load_machine("sda-1024", {"noc": network.to_dict()})
     place = hs.integers(0, rows * cols - 1)
     known = placed_operators(program)

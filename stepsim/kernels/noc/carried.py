@@ -3,9 +3,11 @@
 A packet is booked as the rules of the model ``link`` say; see :mod:`stepsim.kernels.noc.link`. Here
 packets appear while a program runs. An event at ``t`` is served when no unit can run and whatever
 happens next happens at ``t`` or later, for what a unit sends after an event at ``t`` is created at
-``t + 1`` or later. Packets that are created in one cycle come in the order of the numbers of their
+``t`` or later. Packets that are created in one cycle come in the order of the numbers of their
 routes, whatever the order in which units run; after that, a packet that was created first comes
-first in every event of one cycle.
+first in every event of one cycle. One that is created at ``t`` because another arrived at ``t``, by
+a wire without delay, and made room, comes after all events of that cycle, and is created after all
+packets that were created in it before.
 
 All numbers lie in ``state.scratch``: in front of the words of units those that can be counted
 beforehand, behind them the intervals of calendars and the heap of events. When these are full, the
@@ -28,8 +30,10 @@ from stepsim.kernels.noc.calendars import NOTHING, book, first_free, without_pas
 from stepsim.kernels.noc.heap import drop_event, push_event
 from stepsim.kernels.noc.trees import (
     book_at_all,
+    first_at,
     first_in_all,
     is_last,
+    leads_from,
     leads_to,
     outputs_at,
     readers_at,
@@ -570,6 +574,8 @@ def _spread_segment(state, words, net, packet, segment, j, time, n, last):
         words[_SPARE],
     )  # fmt: skip
     words[_SPARE] = book_at_all(state.parameters, net, tree, length, j, ports, c, n, spare)
+    if is_recording(state):
+        _note_flits_of_all(state, net, tree, length, j, place, route, c, n, last)
     net.booked[place] = c + n
     k = j
     while True:
@@ -581,6 +587,8 @@ def _spread_segment(state, words, net, packet, segment, j, time, n, last):
         elif last:
             first = to - length
             for reader in range(first, first + readers_at(state.parameters, tree, length, k)):
+                if is_recording(state):
+                    _note_reader(state, words, net, packet, reader, k, n, c + words[_WIRE] + n)
                 _reach(state, words, net, packet, reader, c + words[_WIRE] + n - 1)
         if is_last(state.parameters, tree, length, k):
             break
@@ -609,6 +617,49 @@ def _note_flits(state, net, place, port, c, n, last):
         net.begun[place] = c
     if last:
         note(state, Cause.FLITS, port, c + n, c + n - net.begun[place])
+
+
+@kernel
+def _note_flits_of_all(state, net, tree, length, j, place, route, c, n, last):
+    # The same at all outputs of a router of a tree.
+    before, begun = net.booked[place], net.begun[place]
+    if before != c:
+        net.begun[place] = c
+    k = j
+    while True:
+        port = place_of_port(route, k)
+        if before > 0 and before != c:
+            note(state, Cause.FLITS, port, before, before - begun)
+        if last:
+            note(state, Cause.FLITS, port, c + n, c + n - net.begun[place])
+        if is_last(state.parameters, tree, length, k):
+            break
+        k += 1
+
+
+@kernel
+def _note_reader(state, words, net, packet, reader, k, n, end):
+    # What the last segment, of n flits, waited for on its way to a reader behind output k, from
+    # there back to the source.
+    route = net.route[packet]
+    tree, length = net.path[route], -net.length[route]
+    place = packet * words[_LONGEST]
+    flits, created = net.flits[packet], net.create[packet]
+    go = net.booked[place] - flits
+    while k > 0:
+        c = net.booked[place + first_at(state.parameters, tree, length, k)] - n
+        before = leads_from(state.parameters, tree, length, k)
+        if before == 0:
+            ready = go + words[_INJECT] + words[_ROUTER] + flits - n
+        else:
+            i = first_at(state.parameters, tree, length, before)
+            ready = net.booked[place + i] - n + words[_WIRE] + words[_ROUTER]
+        if c > ready:
+            note(state, Cause.PORT, place_of_port(route, k), c, c - ready)
+        k = before
+    if go > created:
+        note(state, Cause.PORT, place_of_port(route, 0), go, go - created)
+    note(state, Cause.ARRIVAL, route + 1 + reader, end, end - created)
 
 
 @kernel

@@ -20,6 +20,20 @@ def leads_to(parameters, tree, length, k):
 
 
 @inlined
+def leads_from(parameters, tree, length, k):
+    """The output that leads to the router of an output; 0 for the source."""
+    return parameters[tree + 2 * length + k]
+
+
+@inlined
+def first_at(parameters, tree, length, k):
+    """The first output of the router of an output."""
+    while k > 1 and not is_last(parameters, tree, length, k - 1):
+        k -= 1
+    return k
+
+
+@inlined
 def readers_at(parameters, tree, length, k):
     """Readers at the place that an output leads to."""
     return parameters[tree + 3 * length + k] >> 1
@@ -43,7 +57,7 @@ def is_last(parameters, tree, length, k):
 @inlined
 def _input(parameters, tree, length, j, ports):
     # The calendar of the input of the router with the outputs from j on.
-    return ports + parameters[tree + parameters[tree + 2 * length + j]]
+    return ports + parameters[tree + leads_from(parameters, tree, length, j)]
 
 
 @kernel

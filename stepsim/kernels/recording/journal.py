@@ -50,9 +50,10 @@ sends at most a token for each, which waits, raises the pace and is late; and ta
 there and, where the unit feeds itself, one that it sent, which wait and raise the pace. An entry is
 two words, and two more where it is long."""
 
-WORDS_OF_EVENT: Final = 4 * ((1 << PORT_BITS) + 3)
-"""Words that an event of a network on chip may fill: the waits of a packet for all ports of its
-route, its arrival, and the flits of two of its segments."""
+WORDS_OF_EVENT: Final = 4 * ((1 << (2 * PORT_BITS - 2)) + (1 << (PORT_BITS + 2)))
+"""Words that an event of a network on chip may fill: for every reader of a tree, which has so many
+ports and readers together, the waits for all ports and the arrival; and the flits of two segments
+at all ports."""
 
 
 @cold

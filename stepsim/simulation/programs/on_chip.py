@@ -16,7 +16,7 @@ from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.graph import Program, Wiring
 from stepsim.kernels import loads_of, network_words
-from stepsim.lowering import MULTICAST, SEND, Carriage, Network, Path, Tree, with_carriers
+from stepsim.lowering import MULTICAST, SEND, Carriage, Network, Path, Tree, UnitSpec, with_carriers
 from stepsim.machine import Machine, Network as MachineNetwork
 from stepsim.results import PASSED, Events, records_by
 
@@ -135,6 +135,7 @@ class NetworkLoads:
         topology = noc.Topology(placement.network)
         self._topology, self._cycles = topology, cycles
         self.routes = routes_of(network)
+        self._senders = _senders(network)
         ports = topology.port_count
         # Without a route there are no words of a network.
         words = scratch if self.routes else np.zeros(network_words(ports, 0, 0, 0), np.int64)
@@ -160,18 +161,19 @@ class NetworkLoads:
         if not flits.any():
             return None
         port = int(flits.argmax())
+        of_senders = self._loads.flits[[bool(path) for _, path in self.routes]].tolist()
         through = [
-            (int(amount), fifo, path.index(port), len(path))
-            for amount, (fifo, path) in zip(self._loads.flits, self.routes, strict=True)
-            if amount and port in path
+            (amount, str(unit.params["fifo"]), *_around(unit, port))
+            for amount, unit in zip(of_senders, self._senders, strict=True)
+            if amount and port in unit.params["path"]
         ]
         ordered = sorted(through, key=lambda one: -one[0])
         return PortShare(
             self._topology.port_name(port),
             int(flits[port]),
             tuple(dict.fromkeys(fifo for _, fifo, *_ in ordered)),
-            min(hop for *_, hop, _ in through),
-            min(length - 1 - hop for *_, hop, length in through),
+            min(before for *_, before, _ in through),
+            min(behind for *_, behind in through),
         )
 
     def port_name(self, route: int, hop: int) -> str:
@@ -224,29 +226,30 @@ class PortShare(NamedTuple):
 def routes_of(network: Network) -> tuple[tuple[str, Path], ...]:
     """FIFO and ports of every route of a network with carriers; of the readers of a tree none."""
     found: list[tuple[str, Path]] = []
-    for unit in network.units:
-        if unit.op in (SEND, MULTICAST):
-            found.append((str(unit.params["fifo"]), unit.params["path"]))
+    for unit in _senders(network):
+        found.append((str(unit.params["fifo"]), unit.params["path"]))
         if unit.op == MULTICAST:
             found += [(str(unit.params["fifo"]), ())] * len(unit.outputs)
     return tuple(found)
 
 
-def check_recorded(where: str, network: Network | None) -> None:
-    """Refuse to record a run of a network with trees.
+def _senders(network: Network) -> list[UnitSpec]:
+    return [unit for unit in network.units if unit.op in (SEND, MULTICAST)]
 
-    Raises
-    ------
-    ArgError : tokens go to several readers as one packet.
-    """
-    units = () if network is None else network.units
-    tree = next((str(unit.params["fifo"]) for unit in units if unit.op == MULTICAST), None)
-    if tree is not None:
-        raise ArgError(
-            f"{where} the tokens of FIFO '{tree}' go to several readers as one packet, and runs "
-            "with such trees cannot be recorded; leave out the recording, or set noc.broadcast to "
-            "routes"
-        )
+
+def _around(sender: UnitSpec, port: int) -> tuple[int, int]:
+    """Ports of a route in front of one and behind it; of a tree those to the nearest reader."""
+    path: Path = sender.params["path"]
+    before = sender.params.get("before", range(-1, len(path) - 1))
+    ways = []
+    for end in sender.params.get("ends", (len(path) - 1,)):
+        way = [end]
+        while way[-1] > 0:
+            way.append(before[way[-1]])
+        ways.append(way)
+    at = path.index(port)
+    behind, length = min((way.index(at), len(way)) for way in ways if at in way)
+    return length - 1 - behind, behind
 
 
 def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Network:

@@ -70,7 +70,6 @@ from stepsim.simulation.programs.fixes import with_fix
 from stepsim.simulation.programs.on_chip import (
     NetworkLoads,
     Place as PlaceOfProgram,
-    check_recorded,
     on_chip,
 )
 from stepsim.simulation.programs.provenance import index_digests, provenance_of
@@ -535,8 +534,6 @@ class Prepared:
         keep_tokens = flag(f"{where} keep_tokens", keep_tokens)
         if record != "paces":
             record = flag(f"{where} record", record)
-        if record:
-            check_recorded(where, self.network)
         if record and self.crossing is not None:
             raise ArgError(
                 f"{where} runs on several chips cannot be recorded, and `stepsim why` and what-ifs "

@@ -145,7 +145,8 @@ class Record:
             route=packets.place, begin=packets.end - packets.length, end=packets.end, waited=waited,
         )  # fmt: skip
         waits = records_by("crossing", AT_PORT, crossing=number[owner], **_at_ports(at_ports))
-        return crossings, waits
+        # Those of the readers of a tree are written from their ends back.
+        return crossings, waits[np.lexsort((waits["hop"], waits["crossing"]))]
 
     @cached_property
     def flits(self) -> NDArray[np.void]:
