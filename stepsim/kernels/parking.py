@@ -212,6 +212,16 @@ def next_parked(state, limit):
     return least if least <= limit else INFINITY
 
 
+@inlined
+def is_due(state, pace):
+    """Whether parked units go on at a pace, when `next_parked` has found none that do so before.
+
+    A carrier that does creates a packet in that very cycle, in front of the events of a network.
+    """
+    shared = state.globals[0]
+    return shared.parked > 0 and shared.parked_until <= pace
+
+
 @apart
 def let_go_at(state, pace):
     """The pace has come to the clock of some parked units: step them."""

@@ -192,23 +192,25 @@ def interpret(
     order = None if host_order_seed is None else random.Random(host_order_seed)
     for _ in range(max_rounds):
         _run_all(coroutines, order, max_rounds)
+        # Of one pace, those that are parked come first, then the network, then decisions.
         waiting = [
-            (pace, index)
+            (pace, True, index)
             for index, unit in enumerate(units)
             if unit.deciding and (pace := decision_pace(unit)) is not None
         ]
         waiting += [
-            (unit.parked_until, index)
+            (unit.parked_until, False, index)
             for index, unit in enumerate(units)
             if unit.parked_until is not None
         ]
-        pace, index = min(waiting, default=(None, 0))
-        # What a unit sends at pace t is created after t, and a memory cycle t ends no access by t.
+        pace, decides, index = min(waiting, default=(None, True, 0))
+        # What a unit that decides at pace t sends is created after t, but what one that was parked
+        # sends may be created at t. A memory cycle t ends no access by t.
         crossing = None if mesh is None else mesh.next_time
         if (
             mesh is not None
             and crossing is not None
-            and (pace is None or crossing <= pace)
+            and (pace is None or crossing < pace + decides)
             and (not node.pending or crossing <= node.clk)
         ):
             mesh.event()

@@ -38,6 +38,7 @@ from stepsim.kernels.noc.trees import (
     outputs_at,
     readers_at,
 )
+from stepsim.kernels.parking import is_due
 from stepsim.kernels.recording.flag import is_recording
 from stepsim.kernels.recording.journal import PORT_BITS, is_full, note, place_of_port
 
@@ -409,7 +410,7 @@ def advance(state, limit):
         advance_memory(state, min(limit, time))
         if shared.calendar_length > 0:
             limit = min(limit, state.units[next_unit(state)].evt)
-        if time > limit or time == INFINITY:
+        if time > limit or time == INFINITY or is_due(state, time):
             break
         _serve(state, time)
         if shared.calendar_length > 0:

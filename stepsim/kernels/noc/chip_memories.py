@@ -28,6 +28,7 @@ from stepsim.kernels.memory.published import PUBLISHED
 from stepsim.kernels.memory.table import moved_tables
 from stepsim.kernels.memory.uncontended import UNCONTENDED
 from stepsim.kernels.noc.messages import await_message, next_message_time, serve_messages
+from stepsim.kernels.parking import is_due
 
 OF_CHIPS: Final = (INTERLEAVED.name, PUBLISHED.name, UNCONTENDED.name, BOUNDED.name)
 """Memory models that several chips can have."""
@@ -223,7 +224,7 @@ def advance(state, limit):
                 limit_of_memories = min(limit_of_memories, state.units[next_unit(state)].evt)
         if shared.calendar_length > 0:
             limit = min(limit, state.units[next_unit(state)].evt)
-        if time > limit or time == INFINITY:
+        if time > limit or time == INFINITY or is_due(state, time):
             break
         serve_messages(state, time)
         if shared.calendar_length > 0:
