@@ -54,7 +54,7 @@ def stuck() -> st.Program:
 
 @kept
 def result() -> st.Result:
-    return st.simulate(program(), record=True)
+    return st.simulate(program(), on_network(), place="row-major", record=True)
 
 
 SERVICE = {
@@ -314,6 +314,16 @@ def sweep_plan() -> st.sweep.Plan:
     return st.sweep.plan_sweep(SWEEP)
 
 
+@kept
+def placeable() -> st.design.Compiled:
+    """A design for a machine with a network on chip."""
+    machine = st.load_machine("u55c", {"noc": "mesh", "noc.rows": 20, "noc.cols": 20})
+    return st.compile(
+        "gpt2-medium", phase="prefill", machine=machine, sizing="lp", order="reductions_outermost",
+        **SIZES,
+    )  # fmt: skip
+
+
 def dram() -> st.machine.Dram:
     return st.machine.Dram(preset="hbm2-hdl")
 
@@ -467,7 +477,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "Tile": lambda: st.Tile.of("f32", 4, 8),
     "Variant": lambda: st.Variant("v"),
     "design.Choices": lambda: st.design.Choices(),
-    "design.Compiled": kept(small),
+    "design.Compiled": placeable,
     "design.DataflowGraph": dataflow,
     "design.GraphBuilder": builder,
     "design.GroupProgram": group,

@@ -213,6 +213,9 @@ OTHERS: dict[str, Callable[[], Given]] = {
     "noc.Placement.from_yaml": lambda: {
         "path": some.placement_file(), "program": some.program(), "network": some.tall(),
     },
+    "noc.Placement.on": lambda: {"program": some.program(), "network": some.tall()},
+    "design.Compiled.place": lambda: {"effort": 0.01},
+    "noc.Placement.tiles_of_units": lambda: {"wiring": st.graph.wire(some.program())},
     "noc.Placement.of_units": lambda: {"wiring": st.graph.wire(some.program())},
     "noc.Placement.place_of": lambda: {"operator": next(iter(some.placement().operators))},
     "noc.Placement.row_major": lambda: {
