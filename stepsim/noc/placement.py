@@ -247,6 +247,7 @@ class Placement:
         ports = [self._ports.get(unit.name, -1) for unit in wiring.units]
         return places, np.array(ports, np.int64)
 
+    @typed
     def tiles_of_units(self, wiring: Wiring) -> list[tuple[int, ...]]:
         """Tiles of all units of the wired program; raises as `of_units`."""
         names = [
