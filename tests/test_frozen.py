@@ -6,11 +6,13 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
-from typing import Any
+from functools import cached_property
+from inspect import signature
+from typing import Any, get_type_hints
 
 import pytest
 
-from stepsim.frozen import frozen
+from stepsim.frozen import frozen, keyword_record
 
 
 @frozen
@@ -38,7 +40,7 @@ class Own:
         return "mine"
 
 
-def _pair(declare: Callable[[type], type]) -> type:
+def _pair(declare: Callable[[type], Any]) -> Any:
     class Pair:
         left: Any
         right: int = 1
@@ -121,3 +123,74 @@ def test_a_record_extends_another() -> None:
     assert Further(2).z == 2
     with pytest.raises(FrozenInstanceError):
         Named(1).x = 2  # type: ignore[misc]
+
+
+@frozen(slots=False, eq=False)
+class Open:
+    x: int
+    tables: list[int] = field(default_factory=list)
+
+    @cached_property
+    def doubled(self) -> int:
+        return 2 * self.x
+
+
+def test_a_record_may_keep_what_it_computed_and_be_compared_by_identity() -> None:
+    opened = Open(2)
+    assert opened.doubled == opened.doubled == 4
+    assert opened != Open(2)
+    assert hash(opened) != hash(Open(2))
+    assert Open(2).tables is not opened.tables
+    with pytest.raises(FrozenInstanceError, match="'y'"):
+        opened.y = 1  # type: ignore[attr-defined]
+
+
+def test_a_signature_is_known_before_the_first_instance() -> None:
+    @frozen
+    class Unused:
+        x: int
+        y: tuple[int, ...] = ()
+
+    @frozen
+    class Other:
+        y: int = 0
+
+    assert str(signature(Unused)) == "(x: 'int', y: 'tuple[int, ...]' = ()) -> None"
+    assert get_type_hints(Other.__init__) == {"y": int, "return": type(None)}
+    assert Other.__init__.__qualname__.endswith("Other.__init__")
+
+
+def test_a_class_of_its_own_below_a_record_is_made_first() -> None:
+    @frozen
+    class Base:
+        x: int = 3
+
+    class Below(Base):
+        pass
+
+    assert (Below().x, Base(4).x, Below(x=5).x) == (3, 4, 5)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
+        Base(z=1)  # type: ignore[call-arg]
+
+
+def test_records_with_keywords() -> None:
+    @keyword_record
+    class Node:
+        label: str | None = None
+        size: int
+        id: int = field(default=-1, init=False)
+
+    @keyword_record
+    class Further(Node):
+        depth: int
+
+        def __post_init__(self) -> None:
+            self.id = self.depth
+
+    node = Further(size=1, depth=2)
+    node.label = "a"
+    assert repr(node).endswith("Further(label='a', size=1, id=2, depth=2)")
+    assert node != Further(size=1, depth=2, label="a")
+    assert str(signature(Node)) == "(*, label: 'str | None' = None, size: 'int') -> None"
+    with pytest.raises(TypeError):
+        Node(1)  # type: ignore[call-arg, arg-type]

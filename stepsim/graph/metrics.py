@@ -11,7 +11,6 @@ counts 4 bytes for any arithmetic scalar); ``published2`` doubles its buffers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,6 +20,7 @@ import numpy as np
 from stepsim.arguments import shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, GraphError
+from stepsim.frozen import frozen
 from stepsim.graph.accounting import COUNTINGS, Accounting
 from stepsim.graph.programs.binding import number_of, substitution
 from stepsim.graph.sizes.dims import Dim
@@ -47,7 +47,7 @@ FORMULA_COLUMNS = 100
 """Widest formula in the repr of metrics."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class OperatorMetrics:
     """One row of the table: the contribution of an operator."""
 
@@ -101,7 +101,7 @@ _NUMERIC: dict[str, Callable[..., Any]] = {
 }
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False)
 class Metrics:
     """Symbolic totals of a program; :meth:`bind` turns them into numbers.
 
@@ -234,7 +234,7 @@ class Metrics:
         return made
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False)
 class BoundMetrics:
     """Totals as numbers."""
 

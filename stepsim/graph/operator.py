@@ -11,7 +11,7 @@ import linecache
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, cast
 
@@ -25,7 +25,7 @@ from stepsim.errors import (
     RankError,
     StepError,
 )
-from stepsim.frozen import record_repr
+from stepsim.frozen import keyword_record, record_repr
 from stepsim.graph.handle import (
     Counts,
     Padding,
@@ -49,7 +49,7 @@ Bindings = Mapping[Any, Any]
 """Routing -> checked index array ``[rows, k]``, for every routing that the program reads."""
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Operator:
     """A node: inputs, attributes, outputs. Registered operators do not change.
 

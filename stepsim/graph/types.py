@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ _SPELLED = 64
 """Members of a tuple that its text names one by one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tile:
     """A two-dimensional tile, ``rows x cols`` scalars; either side may be symbolic."""
 
@@ -141,7 +141,7 @@ class Buffer:
         return f"Buffer[{', '.join(str(d) for d in self.dims)} of {self.tile}]"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@frozen(eq=False)
 class TupleType:
     """Elements of a zipped stream.
 
@@ -223,7 +223,7 @@ def _same(left: TupleType, right: TupleType, known: set[tuple[int, int]]) -> boo
 ElementType = Tile | MultiHot | IndexSelector | Ack | Buffer | TupleType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorSpec:
     """Shape and scalar type of a tensor off chip; ``data`` is needed for functional runs only."""
 

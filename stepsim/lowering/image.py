@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.frozen import frozen
 from stepsim.kernels import BOUNDED, Carries, PortAccess
 from stepsim.lowering.network import UnitOrigin
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Image:
     """A network laid out for the engine. Runs never write to its arrays: they copy those they
     change.

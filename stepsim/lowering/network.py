@@ -8,7 +8,7 @@ interpreter in the tests, so both simulate the same network.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 from stepsim.frozen import frozen
@@ -76,7 +76,7 @@ class TimingParams:
         return 2 * front.request_latency * front.width + -(-queued // front.parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChannelSpec:
     """A FIFO with one producer and one consumer. ``capacity=None`` means unbounded."""
 
@@ -96,7 +96,7 @@ class UnitOrigin(NamedTuple):
 NO_ORIGIN: Final = UnitOrigin()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnitSpec:
     """One unit: its kind, the channel indices it reads and writes, and the kind's parameters.
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
-from stepsim.machine.section import Section, choice, integer, number, per_dimension, setting
+from stepsim.machine.section import (
+    Section,
+    choice,
+    integer,
+    number,
+    per_dimension,
+    section,
+    setting,
+)
 
 MOST_CHIPS = 1 << 16
 """Chips of all dimensions together."""
@@ -29,7 +36,7 @@ class ChipDimension(NamedTuple):
         return self.gib_per_s * GIB / 1e9
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Chips(Section):
     """Chips that the machine describes one of, and the links between them.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from stepsim.machine.section import Section, integer, optional
+from stepsim.machine.section import Section, integer, optional, section
 
 _FLOPS = integer(1, 1 << 30)
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Compute(Section):
     """Compute bandwidth of a machine, in total and per operator."""
 

@@ -6,14 +6,12 @@ compared: 64 memory channels are faster than 32, and cost more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from stepsim.machine.section import Section, nullable, number, setting, text
+from stepsim.machine.section import Section, nullable, number, section, setting, text
 
 _PRICE = nullable(number(0))
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Costs(Section):
     """Prices of the resources of a machine; null means no price."""
 

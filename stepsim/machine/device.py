@@ -6,14 +6,12 @@ buffers and FIFOs, and dies for kernels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from stepsim.machine.section import Section, integer, setting, text
+from stepsim.machine.section import Section, integer, section, setting, text
 
 _BLOCKS = integer(0, 1 << 30)
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Device(Section):
     """Resources of an FPGA, and the element types of designs for it."""
 

@@ -7,12 +7,11 @@ sheets; :meth:`Dram.distances` defines them between two commands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from stepsim.machine.dram_presets import DRAM_PRESETS
-from stepsim.machine.section import Section, choice, integer, keys, number, setting
+from stepsim.machine.section import Section, choice, integer, keys, number, section, setting
 from stepsim.typed import typed
 
 DRAM_MAPPERS = ("RoBaRaCoCh", "ChRaBaRoCo", "MOP4CLXOR")
@@ -31,7 +30,7 @@ _CLOCKS = integer(1, 1 << 16)
 _CLOCKS_OR_NONE = integer(0, 1 << 16)
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Dram(Section):
     """A DRAM down to its banks; sizes are powers of two, times are clocks."""
 

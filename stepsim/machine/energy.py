@@ -6,15 +6,13 @@ by operator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from stepsim.machine.section import Section, number, optional, setting, text
+from stepsim.machine.section import Section, number, optional, section, setting, text
 from stepsim.typed import typed
 
 _PICOJOULES = number(0)
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Energy(Section):
     """Energy of a byte, of a FLOP of each element type, and of time. Sources are named.
 

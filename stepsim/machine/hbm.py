@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from stepsim.machine.dram import Dram
 from stepsim.machine.memory_path import DRAM_OUTSTANDING, OF_EVERY_MODEL, Addresses, Port
-from stepsim.machine.section import Section, choice, integer, optional, setting, text
+from stepsim.machine.section import Section, choice, integer, optional, section, setting, text
 
 # Upper limits keep every product of a run inside 64-bit integers.
 MOST = 1 << 20
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Hbm(Section):
     """Off-chip memory as independent channels with a fixed rhythm (STeP paper, section 4)."""
 

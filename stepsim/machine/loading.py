@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import stepsim.documents
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, MachineError, did_you_mean
+from stepsim.frozen import frozen
 from stepsim.machine.hbm import Hbm
 from stepsim.machine.model import Machine
 from stepsim.machine.presets import HARDWARE_MACHINES, PRESETS
@@ -27,7 +27,7 @@ _SUFFIXES = (".yaml", ".yml")
 _M = TypeVar("_M", bound=Section)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Family(Generic[_M]):
     """Descriptions of one kind, and its presets.
 

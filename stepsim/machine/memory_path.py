@@ -5,9 +5,7 @@ All but ``outstanding`` has an effect only with the memory model ``dram``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from stepsim.machine.section import Section, choice, integer, nullable, setting
+from stepsim.machine.section import Section, choice, integer, nullable, section, setting
 
 _BYTES = integer(1, 1 << 30)
 
@@ -18,7 +16,7 @@ OF_EVERY_MODEL = ("outstanding",)
 """The values of ports that have an effect with every memory model."""
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Port(Section):
     """The ports of loads and stores, and the path that their requests share."""
 
@@ -57,7 +55,7 @@ class Port(Section):
     first: int = setting(integer(0, 1 << 20), "port that the arbiter asks first", default=0)
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Addresses(Section):
     """Addresses of tensors in the DRAM, unless a run states them for single tensors."""
 

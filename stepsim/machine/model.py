@@ -7,7 +7,6 @@ Times are cycles, sizes are bytes. A machine is frozen; a changed one is a new o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from stepsim.machine.section import (
     nullable,
     number,
     optional,
+    section,
     setting,
     text,
 )
@@ -47,7 +47,7 @@ _ONCHIP_2026 = 512
 _BYTES = _DEPTH = integer(1, MOST)
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class OnChip(Section):
     """On-chip memory, as each operand of an operator sees it separately."""
 
@@ -57,7 +57,7 @@ class OnChip(Section):
     )
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Fifo(Section):
     """The FIFOs between operators."""
 
@@ -69,7 +69,7 @@ class Fifo(Section):
     )
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Machine(Section):
     """A validated target machine. Build one with `load_machine`.
 

@@ -7,12 +7,20 @@ outputs of routers, whole transfers for rates of bytes. Places are numbered row 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.deferred import deferred
-from stepsim.machine.section import Section, choice, integer, number, optional, setting, text
+from stepsim.machine.section import (
+    Section,
+    choice,
+    integer,
+    number,
+    optional,
+    section,
+    setting,
+    text,
+)
 
 if TYPE_CHECKING:
     from stepsim.machine import network_loading as networks
@@ -36,7 +44,7 @@ _RATE = number(0, above=True)
 _CYCLES = integer(0, 1 << 20)
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Flits(Section):
     """Packets as flits; the defaults are the router of BookSim2 with stages of one cycle."""
 
@@ -60,7 +68,7 @@ class Flits(Section):
     )
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class PortRates(Section):
     """Bytes per cycle of the ports between cores and network, by the kind of the core."""
 
@@ -75,7 +83,7 @@ class PortRates(Section):
         return self.worker if rate is None else rate
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Rates(Section):
     """Whole transfers, as bytes per cycle."""
 
@@ -109,7 +117,7 @@ class Rates(Section):
             yield "packets", "expected rates above 0, or 0 for 0 bytes"
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Latencies(Section):
     """Cycles from the issue of a read or write to the start of its transfer, for event traces."""
 
@@ -121,7 +129,7 @@ class Latencies(Section):
     write_per_hop: int = setting(_CYCLES, "write, for each hop")
 
 
-@dataclass(init=False, unsafe_hash=True)
+@section
 class Network(Section):
     """A network of places on a chip, or of any nodes; build one with `load_network`.
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from inspect import cleandoc
 from typing import Any, TypeVar
 
 from stepsim.arguments import shown
 from stepsim.errors import MachineError
+from stepsim.frozen import comparison, record_repr
 from stepsim.wording import STATED, describe_problems
 
 Schema = dict[str, Any]
@@ -140,6 +141,15 @@ class Section:
         """Problems between values that are each valid, as path and sentence: of the given values,
         and of all with their defaults. Sections override this."""
         yield from ()
+
+
+def section(declared: type[_S]) -> type[_S]:
+    """Make a section of a class: its annotations declare the values."""
+    made: Any = dataclass(init=False, eq=False, repr=False)(declared)
+    for name, method in (comparison(made) | {"__repr__": record_repr}).items():
+        setattr(made, name, method)
+    result: type[_S] = made
+    return result
 
 
 def keys(section: type[Section]) -> list[str]:

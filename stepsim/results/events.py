@@ -6,7 +6,7 @@ All arrays are sorted by their owner, a FIFO or a unit, and then by time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -104,7 +104,7 @@ class Memory:
         return np.where(requests > 0, cycles, 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Events:
     """The events of a recorded run.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import shown
 from stepsim.arrow import pa
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
+from stepsim.frozen import frozen
 from stepsim.machine import milliseconds
 from stepsim.results import schemas
 from stepsim.results.arrays import arrow_table
@@ -44,7 +45,7 @@ def utilization(status: str, amount: float | None, room: float | None) -> float 
     return amount / room
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Result:
     """What a run cost and why.
 

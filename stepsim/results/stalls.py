@@ -8,7 +8,7 @@ which one is slowest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arrow import pa
+from stepsim.frozen import frozen
 from stepsim.results.columns import schema
 from stepsim.results.places import Place as Place, operators_of, place_of as place_of
 from stepsim.typed import typed
@@ -24,7 +25,7 @@ _SINGLE: Final = "single units"
 """Stage of operators with neither a prefix nor lanes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spread:
     """Cycles over the active lanes of an operator.
 
@@ -42,7 +43,7 @@ class Spread:
     slowest: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cause:
     """A cause on which an operator spent cycles.
 
@@ -58,7 +59,7 @@ class Cause:
     cycles: Spread
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperatorStalls:
     """The stall breakdown of one operator over all its lanes.
 
@@ -83,7 +84,7 @@ class OperatorStalls:
     source: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class StallTree:
     """Where the cycles of a run went.
 

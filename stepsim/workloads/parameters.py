@@ -6,7 +6,7 @@ Nothing here imports the graph, so that options and help start fast.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from stepsim.arguments import flag, label_of, shown, text_of
@@ -204,7 +204,7 @@ NEW_TOKENS = Input("new_tokens", "new tokens of each request [requests]", option
 """The input of a workload whose requests may have several new tokens, ``data.new_tokens``."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Data:
     """The traces of a workload, which reads those that its parameters need.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+from stepsim.frozen import frozen
 from stepsim.graph.functions.polynomial import ZERO, Polynomial
 from stepsim.graph.functions.shape import Shape, broadcast
 from stepsim.graph.functions.table import by_name
@@ -23,7 +24,7 @@ Record = dict[str, Any]
 """A function as the engine reads it, in plain numbers, lists and strings."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False)
 class Function:
     """A function of tiles; ``st.fn`` has the standard ones, :func:`stepsim.function` makes others.
 

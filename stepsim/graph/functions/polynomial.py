@@ -6,12 +6,12 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepsim.arguments import is_whole, shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
+from stepsim.frozen import frozen
 from stepsim.graph.sizes.atoms import Symbol
 from stepsim.graph.sizes.formula import Formula, Number, Sum, bases_of, is_expression
 from stepsim.graph.sizes.sizes import Size, product, sum_of
@@ -25,7 +25,7 @@ Cost: TypeAlias = "int | sympy.Expr | Callable[..., Any]"
 """A polynomial as users write it: a number, an expression, or a function of the letters."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Polynomial:
     """A sum of terms: each a coefficient and the variables it multiplies, repeated for powers.
 

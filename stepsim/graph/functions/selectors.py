@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from stepsim.arguments import Range
+from stepsim.frozen import frozen
 from stepsim.graph.functions.describe import completed
 
 MOST_FLAGS: Final = 62
@@ -16,7 +17,7 @@ _INDICES = Range(1 << 15, "outputs that an index names")
 _FLAGS = Range(_ALL_SETS, "flags of which every set is a selector of the image")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False)
 class SelectorFunction:
     """A function that makes or takes selectors; ``st.fn`` has them.
 

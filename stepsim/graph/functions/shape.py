@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 
 from stepsim.arguments import text_of
 from stepsim.errors import ArgError
+from stepsim.frozen import frozen
 from stepsim.graph.functions.polynomial import ZERO, Polynomial
 
 Sides = tuple[Polynomial, Polynomial]
@@ -18,7 +18,7 @@ _HINT = "; write rows and columns of each tile, as in 'm k, k n -> m n'"
 _BROADCAST = re.compile(r"broadcast( [1-9][0-9]?)?\Z")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Shape:
     """Sides of operands and results.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,13 +11,14 @@ import numpy as np
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, GraphFileError, LoweringError
+from stepsim.frozen import keyword_record
 from stepsim.graph.operator import Bindings, Operator
 from stepsim.graph.types import TensorSpec
 
 _MOST_BYTES = 2**30
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Missing(Operator):
     """A source without its array: the program can be measured but not run."""
 
@@ -39,7 +39,7 @@ class Missing(Operator):
         )
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class MissingSelectors(Missing):
     """Selectors of which only shape and width are known."""
 
@@ -47,7 +47,7 @@ class MissingSelectors(Missing):
     unit_kind: ClassVar[str] = "SelectGen"
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class MissingValues(Missing):
     """Integers of which only the shape is known."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, GraphError
+from stepsim.frozen import keyword_record
 from stepsim.graph.operator import Operator, Output, Site
 from stepsim.graph.sizes.dims import Dim, DimLike
 from stepsim.graph.sizes.shapes import format_dims
@@ -15,7 +15,7 @@ from stepsim.graph.stream import Stream
 from stepsim.graph.types import ElementType
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class FeedbackSource(Operator):
     """Placeholder for a stream that is connected later; wiring removes it."""
 

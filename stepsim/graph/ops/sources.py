@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from stepsim.errors import ArgError
+from stepsim.frozen import keyword_record
 from stepsim.graph.handle import FixedCounts
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.arrays import IntArray, numeric_array, whole_numbers
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class SelectorSource(Operator):
     """Selectors from a constant 0/1 array."""
 
@@ -41,7 +42,7 @@ class SelectorSource(Operator):
         }
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class MetadataSource(Operator):
     """Integers from a constant array."""
 
@@ -67,21 +68,21 @@ class _Sink(Operator):
         return {}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Consume(_Sink):
     """Discards a stream."""
 
     name: ClassVar[str] = "consume"
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Print(_Sink):
     """Records a stream in functional runs and discards it."""
 
     name: ClassVar[str] = "print"
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Broadcast(Operator):
     """Copies a stream in lockstep."""
 

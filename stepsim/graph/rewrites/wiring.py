@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from stepsim.collection import without_collection
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepsim.graph.operator import Bindings, Operator
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WiredUnit:
     """One unit: kind and parameters in the vocabulary of the engine, FIFO indices, origin, chip."""
 
@@ -46,7 +46,7 @@ class WiredUnit:
     chip: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WiredFifo:
     """One FIFO; ``depth`` is that of the stream, or None for the program's default."""
 

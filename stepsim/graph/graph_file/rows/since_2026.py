@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stepsim.frozen import keyword_record
 from stepsim.graph import fn
 from stepsim.graph.graph_file.rows.row import Row, written
 from stepsim.graph.operator import Bindings, Output, Site
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class EndedCounter(Counter):
     """A counter with an outer dim of 1, as in the format: its last token carries a stop."""
 

@@ -6,11 +6,11 @@ Their constructors (``unpack_rows(...)``, ``expert_addresses(...)``, ...) are in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.arguments import counted, shown, text_of
 from stepsim.errors import ArgError, did_you_mean
+from stepsim.frozen import frozen, keyword_record
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.flat_map.emitted import takes_lengths
 from stepsim.graph.ops.flat_map.stream_rules import STREAM_UNITS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class StreamFunction:
     """A rule that turns each element into a stream; made by functions of ``st.fn``.
 
@@ -87,7 +87,7 @@ class StreamFunction:
         return f"{self.name}({inside})"
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class FlatMap(Operator):
     """Concatenates the streams that a function returns for each element."""
 

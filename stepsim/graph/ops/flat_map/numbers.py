@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from stepsim.frozen import keyword_record
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.flat_map.flat_maps import StreamFunction
 from stepsim.graph.sizes.dims import Dim
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Counter(Operator):
     """The integers below a constant, once, or once for every element of a reference."""
 

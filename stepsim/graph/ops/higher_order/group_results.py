@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError, KindError, RankError
+from stepsim.frozen import keyword_record
 from stepsim.graph.accumulation import Init
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.polynomial import Polynomial
@@ -39,7 +39,7 @@ _STATS: Final = {"mean": (_sums(1), _finish(1)), "var": (_sums(3), _finish(4))}
 """The work of a statistic for every element, and for the last one of a group."""
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class RowStat(Reduction):
     """Mean or variance of the rows of all tiles of a group."""
 
@@ -143,7 +143,7 @@ def row_stat(
     return site.add(op, [Output(shape, out, None, found.padding)])[0]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class AccumBuffer(Reduction):
     """Accumulates elementwise into the places of an on-chip buffer."""
 

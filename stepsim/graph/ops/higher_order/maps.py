@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.arguments import counted
 from stepsim.errors import ArgError
+from stepsim.frozen import keyword_record
 from stepsim.graph.functions.function import Function, on_whole_numbers
 from stepsim.graph.functions.inference import operand_tiles, result_types
 from stepsim.graph.functions.matrices import part
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Map(Compute):
     """Applies a function to the elements of some streams."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
+from stepsim.frozen import keyword_record
 from stepsim.graph.accumulation import Init, Inits, accum_result, inits_of
 from stepsim.graph.functions.function import Function, accumulating, on_whole_numbers
 from stepsim.graph.functions.inference import operand_tiles
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Reduction(Compute):
     """Keeps one or several state tiles over the ``rank`` inner dims."""
 
@@ -65,7 +65,7 @@ class Reduction(Compute):
         }
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Accum(Reduction):
     """Reduces the ``rank`` inner dims with a function."""
 
@@ -79,7 +79,7 @@ class Accum(Reduction):
         return total
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class MapAccum(Reduction):
     """Applies a function to two streams and accumulates the results."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from stepsim.arguments import counted
 from stepsim.errors import ArgError, DTypeError
+from stepsim.frozen import keyword_record
 from stepsim.graph.accumulation import Inits
 from stepsim.graph.functions.function import Function, on_whole_numbers
 from stepsim.graph.functions.inference import operand_tiles, result_types
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Scan(Accum):
     """Like accum, but emits the state after every element."""
 
@@ -40,7 +40,7 @@ class Scan(Accum):
     unit_kind: ClassVar[str] = "Scan"
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class GeneralScan(Scan):
     """A scan that emits the state before an element, both states, or a function of the state.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.arguments import counted, shown
 from stepsim.errors import ArgError, DTypeError
+from stepsim.frozen import keyword_record
 from stepsim.graph.functions.selectors import SelectorFunction
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes.sizes import Size
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class SelectorMap(Operator):
     """Applies a function that produces or consumes selectors."""
 

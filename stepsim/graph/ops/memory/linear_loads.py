@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, KindError, RankError
+from stepsim.frozen import keyword_record
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.memory.offchip import (
     Tensor,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class LinearLoad(TileMover):
     """Reads a tensor as tiles along an affine walk, once or once per reference element.
 

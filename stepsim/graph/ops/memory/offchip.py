@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from stepsim.arguments import label_of
 from stepsim.errors import ArgError, DTypeError, KindError, RankError, StepError
+from stepsim.frozen import keyword_record
 from stepsim.graph.operator import Bindings, Operator, Site
 from stepsim.graph.sizes.dims import fixed
 from stepsim.graph.sizes.limits import BASE, PAR_DISPATCH, TILE_SIDE
@@ -51,7 +51,7 @@ class TileMover(OffChipOperator):
         return accounting.buffering * accounting.load_bytes(self.tile)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class LinearStore(OffChipOperator):
     """Writes the tiles of a stream in order."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError, KindError, RankError
+from stepsim.frozen import keyword_record
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.shape.levels import flatten, unsqueeze
 from stepsim.graph.sizes.dims import Dim
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Bufferize(Operator):
     """Collects the ``rank`` inner dims into an on-chip buffer."""
 
@@ -42,7 +42,7 @@ class Bufferize(Operator):
         return tile + self.buffers * accounting.type_bytes(self.outputs[0].type)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Streamify(Operator):
     """Reads buffers, a constant number of times or once per reference element."""
 

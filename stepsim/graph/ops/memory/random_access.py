@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DimError, DTypeError
+from stepsim.frozen import keyword_record
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.memory.offchip import (
     Tensor,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class _RandomAccess(TileMover):
     """Moves one tile per address."""
 
@@ -47,7 +47,7 @@ class _RandomAccess(TileMover):
         }
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class RandomLoad(_RandomAccess):
     """Reads one tile per address."""
 
@@ -55,7 +55,7 @@ class RandomLoad(_RandomAccess):
     unit_kind: ClassVar[str] = "RandomOffChipLoad"
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class RandomStore(_RandomAccess):
     """Writes one tile per address and acknowledges it."""
 

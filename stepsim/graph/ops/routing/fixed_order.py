@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import ArgError, DimError
+from stepsim.frozen import keyword_record
 from stepsim.graph.handle import blurred
 from stepsim.graph.operator import Bindings, Operator, Output, Site, streams_of
 from stepsim.graph.ops.routing.merging import merged_inputs
@@ -32,7 +32,7 @@ class _Lanes(Operator):
         return accounting.type_bytes(self.inputs[0].type) * streams
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class StaticReassemble(_Lanes):
     """Takes one chunk from each input in turn."""
 
@@ -45,7 +45,7 @@ class StaticReassemble(_Lanes):
         return {"rank": self.rank, "switch": list(self.switch_cycles)}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Deinterleave(_Lanes):
     """Distributes the elements of every vector over lanes, in groups of one per lane."""
 
@@ -56,7 +56,7 @@ class Deinterleave(_Lanes):
         return {}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Interleave(_Lanes):
     """Collects the elements of lanes, one from each lane in turn."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import ArgError, RankError
+from stepsim.frozen import keyword_record
 from stepsim.graph.handle import FixedCounts, SplitPadding, blurred
 from stepsim.graph.operator import Bindings, Operator, Output, Site, streams_of
 from stepsim.graph.ops.routing.partitioning import Router, Switch, selector_type, switch_costs
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Reassemble(Router):
     """Collects the chunks selected by each selector, in order of arrival."""
 
@@ -44,7 +44,7 @@ class Reassemble(Router):
         return total
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class EagerMerge(Operator):
     """Merges streams in order of arrival; the second output identifies the source of each chunk."""
 

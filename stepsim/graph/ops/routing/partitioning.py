@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError, RankError
+from stepsim.frozen import keyword_record
 from stepsim.graph.handle import Padding, SplitPadding, blurred
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.routing.shares import share_of_dim, share_of_type
@@ -27,7 +27,7 @@ Switch = int | Sequence[int]
 """Cycles of a change of stream: one number for all ports or one for each."""
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Router(Operator):
     """Switches chunks between streams; includes their FIFOs if FIFOs are counted."""
 
@@ -43,7 +43,7 @@ class Router(Operator):
         return accounting.type_bytes(self.inputs[0].type) * (len(self.outputs) + 1)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Partition(Router):
     """Sends every chunk of the data to the outputs selected by its selector."""
 
@@ -55,7 +55,7 @@ class Partition(Router):
         return super().unit_params(bindings) | {"wb": self.write_back}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Parallelize(Router):
     """Distributes the outermost subtensors round-robin."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, GraphError
+from stepsim.frozen import keyword_record
 from stepsim.graph.handle import Counts
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.arrays import IntArray
@@ -192,7 +192,7 @@ def check_bindings(program: Program, bindings: Mapping[Any, Any] | None) -> dict
     return {table: indices for table, indices in found.items() if indices is not None}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class RoutingSource(Operator):
     """Selectors of a routing table."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import DimError, DTypeError, RankError
+from stepsim.frozen import keyword_record
 from stepsim.graph.handle import Padding, blurred
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.flat_map.pieces import float_tile, split_count
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class FilterRows(Operator):
     """The rows of tiles selected by a mask."""
 
@@ -33,7 +33,7 @@ class FilterRows(Operator):
         return {}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Shuffle(Operator):
     """The items of every group, bucket by bucket."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from stepsim.arguments import is_number, shown
 from stepsim.errors import ArgError, DimError, KindError, RankError
+from stepsim.frozen import keyword_record
 from stepsim.graph.handle import Padding, SplitPadding
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes.dims import Dim
@@ -27,7 +27,7 @@ class ShapeOperator(Operator):
         return 2 * accounting.type_bytes(self.inputs[0].type) if accounting.count_fifos else 0
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Reshape(ShapeOperator):
     """Splits dim ``dim`` into chunks; may add an outermost dim to a rank-0 stream."""
 
@@ -55,7 +55,7 @@ class Reshape(ShapeOperator):
         return params
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class MaskedReshape(Reshape):
     """A reshape with a second output that marks the elements without padding."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import DTypeError, RankError
+from stepsim.frozen import keyword_record
 from stepsim.graph.handle import SplitPadding
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.shape.chunks import ShapeOperator, reshape
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Flatten(ShapeOperator):
     """Dims ``hi..lo`` become one."""
 
@@ -32,7 +32,7 @@ class Flatten(ShapeOperator):
         return {"lo": self.lo, "hi": self.hi}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Promote(ShapeOperator):
     """A new outermost dim: 1, or 0 for an empty stream."""
 
@@ -47,7 +47,7 @@ class Promote(ShapeOperator):
         return {"p": self.inputs[0].rank} if self.unit_kind == "Promote" else {}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Unsqueeze(ShapeOperator):
     """A literal 1 becomes dim ``dim``."""
 
@@ -63,7 +63,7 @@ class Unsqueeze(ShapeOperator):
         return {"p": self.dim} if self.unit_kind == "Promote" else {}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Zip(ShapeOperator):
     """Two streams of one shape become a stream of pairs."""
 

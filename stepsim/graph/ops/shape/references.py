@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import RankError
+from stepsim.frozen import keyword_record
 from stepsim.graph.handle import blurred
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.routing.shares import share_of_type
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class RepeatRef(Operator):
     """Repeats every element for each tensor of some rank in a reference."""
 
@@ -35,7 +35,7 @@ class RepeatRef(Operator):
         return accounting.type_bytes(self.outputs[0].type) * (2 if accounting.count_fifos else 1)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class TakeLast(Operator):
     """Keeps the last element of every innermost vector."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from stepsim.arguments import counted
 from stepsim.errors import DimError, RankError
+from stepsim.frozen import keyword_record
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.shape.levels import flatten
@@ -31,7 +31,7 @@ class _Copies(Operator):
         return accounting.type_bytes(self.outputs[0].type) * (2 if accounting.count_fifos else 1)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class Repeat(_Copies):
     """Repeats every element ``count`` times, as one or several new innermost dims."""
 
@@ -48,7 +48,7 @@ class Repeat(_Copies):
         return self.count if isinstance(self.count, tuple) else (self.count,)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@keyword_record
 class ExpandRef(_Copies):
     """Expands unit dims to those of a reference stream."""
 
