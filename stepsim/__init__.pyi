@@ -25,7 +25,6 @@ from stepsim.design import compile as compile
 from stepsim.errors import StepSimError as StepSimError
 from stepsim.explain import what_if as what_if, why as why
 from stepsim.graph import (
-    DType as DType,
     Function as Function,
     Program as Program,
     Stream as Stream,

@@ -28,9 +28,9 @@ MOVED = {
         "explain": "CriticalPath WhatIf Why critical_path",
         "functional": "FunctionalResult",
         "graph": """
-            Ack Assumption BoundMetrics Buffer Dim Feedback IndexSelector Init Kind Metrics MultiHot
-            Operator OperatorMetrics Routing StreamFunction TensorSpec TupleType WiredFifo WiredUnit
-            Wiring wire
+            Ack Assumption BoundMetrics Buffer DType Dim Feedback IndexSelector Init Kind Metrics
+            MultiHot Operator OperatorMetrics Routing StreamFunction TensorSpec TupleType WiredFifo
+            WiredUnit Wiring wire
         """,
         "machine": "list_machines",
         "report": "TimelineFile write_perfetto",

@@ -327,7 +327,7 @@ LANGUAGE: Table = {
     "DType": lambda: (st.Tile.of, {"dtype": "bf16", "rows": 4, "cols": 8}),
     "Tile": lambda: (
         st.Tile,
-        {"dtype": st.DType.bf16, "rows": st.graph.Dim(4), "cols": st.graph.Dim(8)},
+        {"dtype": st.graph.DType.bf16, "rows": st.graph.Dim(4), "cols": st.graph.Dim(8)},
     ),
     "MultiHot": lambda: (st.graph.MultiHot, {"width": 4, "hot": 1}),
     "IndexSelector": lambda: (st.graph.IndexSelector, {"width": 4, "active": 1}),
@@ -335,7 +335,7 @@ LANGUAGE: Table = {
     "TupleType": lambda: (st.graph.TupleType, {"parts": (x().type, x().type)}),
     "TensorSpec": lambda: (
         st.graph.TensorSpec,
-        {"shape": (4, 8), "dtype": st.DType.bf16, "name": "w", "data": None},
+        {"shape": (4, 8), "dtype": st.graph.DType.bf16, "name": "w", "data": None},
     ),
     "Program": lambda: (
         st.Program,

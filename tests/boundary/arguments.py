@@ -40,7 +40,7 @@ BY_TYPE: dict[str, Callable[[], Any]] = {
     "Function | SelectorFunction": lambda: fn.silu,
     "Dim": lambda: st.graph.Dim(2),
     "DimLike": lambda: 2,
-    "DType": lambda: st.DType.f32,
+    "DType": lambda: st.graph.DType.f32,
     "DType | str": lambda: "f32",
     "Operator": lambda: x().producer,
     "Sequence[Stream]": lambda: [x(), x()],

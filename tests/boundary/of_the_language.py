@@ -68,7 +68,7 @@ CALLS: dict[str, Callable[[], Given]] = {
     "spec": lambda: {"shape": (2, 2)},
     "graph.Buffer": lambda: {"tile": x().type, "dims": (st.graph.Dim(2),)},
     "graph.Dim": lambda: {"expr": 4},
-    "graph.TensorSpec": lambda: {"shape": (4, 8), "dtype": st.DType.bf16},
+    "graph.TensorSpec": lambda: {"shape": (4, 8), "dtype": st.graph.DType.bf16},
     "graph.TupleType": lambda: {"parts": (x().type, x().type)},
     "graph.Init": lambda: {"kind": "zero", "rows": 1, "cols": 8},
     "graph.MultiHot": lambda: {"width": 4},

@@ -115,7 +115,7 @@ def changed(value: Any) -> tuple[Any] | None:
     if isinstance(value, int):
         return (value + 1,)
     if isinstance(value, str):
-        if value in st.DType.__members__:
+        if value in st.graph.DType.__members__:
             return ("f16" if value != "f16" else "i8",)
         pairs = {"addr": "data", "data": "addr"}
         return (pairs.get(value, f"{value}x"),)

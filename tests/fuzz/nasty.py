@@ -92,7 +92,7 @@ _SYMBOLIC: list[Any] = [
 _OURS: list[Callable[[], Any]] = [
     _foreign_stream, lambda: st.graph.Dim(3), lambda: st.Program("other"), lambda: st.fn.matmul,
     lambda: st.fn.unpack_rows(), lambda: st.fn.zero((1, 1)), lambda: st.Tile.of("f32", 2, 2),
-    lambda: st.DType.f4, lambda: st.spec(2, 2), lambda: st.graph.MultiHot(2, 1),
+    lambda: st.graph.DType.f4, lambda: st.spec(2, 2), lambda: st.graph.MultiHot(2, 1),
     lambda: st.graph.Ack(), lambda: st.load_machine(), lambda: st.Limits(),
     lambda: st.workloads.Data(), lambda: st.graph.Kind.RG,
 ]  # fmt: skip

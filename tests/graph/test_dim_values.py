@@ -52,6 +52,6 @@ def test_dims_that_stay() -> None:
 
 def test_types_and_loops_have_no_negative_sizes() -> None:
     with pytest.raises(ArgError, match="found -2"):
-        st.Tile(st.DType.bf16, Dim(-2), Dim(3))
+        st.Tile(st.graph.DType.bf16, Dim(-2), Dim(3))
     with scratch(), pytest.raises(ArgError, match="found -3"):
         st.feedback(tiles(1).type, [Dim(-3)])

@@ -104,7 +104,7 @@ def test_models_of_wrong_values(make: Any, message: str) -> None:
 
 def test_names_of_types_are_types() -> None:
     model = st.workloads.Model("m", np.int64(64), Experts(4, 2, 64), weight_dtype="f8e4m3")
-    assert model.weight_dtype is st.DType.f8e4m3
+    assert model.weight_dtype is st.graph.DType.f8e4m3
     assert type(model.model_dim) is int
 
 

@@ -28,7 +28,7 @@ FEW = np.array([[0, 1]] * 6 + [[1, 2]] * 2)
 def has_bf16(program: st.Program) -> bool:
     """Whether the format can state its floats only as those of a run that mocks them."""
     types = [stream.type for op in program.operators for stream in op.outputs]
-    return any(isinstance(t, st.Tile) and t.dtype is st.DType.bf16 for t in types)
+    return any(isinstance(t, st.Tile) and t.dtype is st.graph.DType.bf16 for t in types)
 
 
 def check(program: st.Program, bindings, folder: Path) -> st.Program:
