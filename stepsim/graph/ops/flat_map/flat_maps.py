@@ -144,17 +144,15 @@ def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None =
     [0. 1. 2. 3.]
     """
     site = Site("flat_map", (x, *others), label, fn=fn)
-    site.require(
-        isinstance(fn, StreamFunction),
-        ArgError,
-        f"flat_map needs a stream function, found {shown(fn)}",
-        "use fn.unpack_rows(), fn.emit(), fn.expert_addresses(), ...",
-    )
-    site.require(
-        1 + len(others) == fn.arity,
-        ArgError,
-        f"'{fn.name}' takes {counted(fn.arity, 'stream')}, found {1 + len(others)}",
-    )
+    if not isinstance(fn, StreamFunction):  # the text of one takes longer than its operator
+        site.fail(
+            ArgError,
+            f"flat_map needs a stream function, found {shown(fn)}",
+            "use fn.unpack_rows(), fn.emit(), fn.expert_addresses(), ...",
+        )
+    if 1 + len(others) != fn.arity:
+        takes = f"takes {counted(fn.arity, 'stream')}, found {1 + len(others)}"
+        site.fail(ArgError, f"'{fn.name}' {takes}")
     return site.add(FlatMap(fn=fn), [fn.infer(site, (x, *others))])[0]
 
 

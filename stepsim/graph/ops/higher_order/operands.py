@@ -32,12 +32,12 @@ def no_buffers(site: Site, *streams: Stream) -> None:
 def spread(site: Site, xs: Sequence[Stream]) -> tuple[list[ElementType], list[Stream]]:
     """The elements that a function takes of some streams, and the stream of each."""
     found_members = sum(x.type.width if isinstance(x.type, TupleType) else 1 for x in xs)
-    site.require(
-        found_members <= OPERANDS.high,
-        ArgError,
-        f"the tuples have {shown(found_members)} members; a function takes at most "
-        f"{OPERANDS.high} operands: zip fewer streams, or map before zipping",
-    )
+    if found_members > OPERANDS.high:
+        site.fail(
+            ArgError,
+            f"the tuples have {shown(found_members)} members; a function takes at most "
+            f"{OPERANDS.high} operands: zip fewer streams, or map before zipping",
+        )
     found = [(kind, x) for x in xs for kind in members(x.type)]
     return [kind for kind, _ in found], [x for _, x in found]
 

@@ -240,11 +240,8 @@ def random_store(
     par_dispatch, base = dispatch_of(site, par_dispatch, base)
     _address(site, addr)
     tile = static_tile(site, data, "data")
-    site.require(
-        tile.dtype.bits == given.dtype.bits,
-        DTypeError,
-        f"data carries {tile}, the tensor is {given}",
-    )
+    if tile.dtype.bits != given.dtype.bits:
+        site.fail(DTypeError, f"data carries {tile}, the tensor is {given}")
     _, grid = tiling(site, given, (int(tile.rows), int(tile.cols)), floats=False)
     block = _block(site, block, grid)
     left, right = addr.cardinality(), data.cardinality()
