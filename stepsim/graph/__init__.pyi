@@ -51,12 +51,18 @@ from stepsim.graph.metrics import (
     allocates_compute as allocates_compute,
     measured_bytes as measured_bytes,
 )
-from stepsim.graph.nn.experts import (
+from stepsim.graph.nn.expert_rows import (
     packed_rows as packed_rows,
     summed_results as summed_results,
     unpacked_rows as unpacked_rows,
 )
 from stepsim.graph.nn.layer import Layer as Layer
+from stepsim.graph.nn.parallel.experts import (
+    DividedExperts as DividedExperts,
+    ExpertChip as ExpertChip,
+    summed_rows as summed_rows,
+)
+from stepsim.graph.nn.parallel.groups import Groups as Groups
 from stepsim.graph.nn.routing import picked_scores as picked_scores
 from stepsim.graph.operator import Bindings as Bindings
 from stepsim.graph.ops.feedback import FeedbackSource as FeedbackSource, feedback as feedback
@@ -176,7 +182,11 @@ from stepsim.graph.ops.sources import (
 )
 from stepsim.graph.plugin_functions import offered_functions as offered_functions
 from stepsim.graph.programs.binding import number_of as number_of, substitution as substitution
-from stepsim.graph.programs.chips import check_one_chip as check_one_chip, chip as chip
+from stepsim.graph.programs.chips import (
+    check_one_chip as check_one_chip,
+    chip as chip,
+    name_on as name_on,
+)
 from stepsim.graph.programs.current import current_program as current_program
 from stepsim.graph.programs.draw import listing as listing
 from stepsim.graph.programs.fingerprint import fingerprint as fingerprint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepsim.dtypes import DType
-from stepsim.graph import TensorSpec, current_program, spec
+from stepsim.graph import TensorSpec, current_program, name_on, spec
 
 
 def tensor_of(*shape: int, dtype: DType, name: str) -> TensorSpec:
@@ -14,4 +14,4 @@ def tensor_of(*shape: int, dtype: DType, name: str) -> TensorSpec:
 def own_name(name: str) -> str:
     """The name of a tensor of the current chip: ``hidden.0``, on chip 3 ``hidden.0@3``."""
     program = current_program()
-    return f"{name}@{program.chip}" if program is not None and program.chip else name
+    return name if program is None else name_on(name, program.chip)

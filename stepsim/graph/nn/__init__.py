@@ -3,16 +3,17 @@
 from typing import Any
 
 from stepsim.errors import did_you_mean
-from stepsim.graph.nn.collectives import all_gather, all_reduce, all_to_all, reduce_scatter
-from stepsim.graph.nn.exchange import combine_rows, dispatch_rows
 from stepsim.graph.nn.experts import moe
+from stepsim.graph.nn.feed_forward import gelu_ffn, swiglu
 from stepsim.graph.nn.flash import flash_attention
 from stepsim.graph.nn.full_attention import attention
 from stepsim.graph.nn.latent import latent_attention
-from stepsim.graph.nn.linear import gelu_ffn, linear, swiglu
+from stepsim.graph.nn.linear import linear
 from stepsim.graph.nn.llama import LlamaWeights, llama_block
 from stepsim.graph.nn.norms import layer_norm, rms_norm
 from stepsim.graph.nn.paged import paged_attention
+from stepsim.graph.nn.parallel.collectives import all_gather, all_reduce, all_to_all, reduce_scatter
+from stepsim.graph.nn.parallel.exchange import combine_rows, dispatch_rows
 from stepsim.graph.nn.rotary import rope, rope_tables
 from stepsim.graph.nn.routing import chosen_weights, router, top_k
 from stepsim.graph.nn.safe_softmax import softmax

@@ -3,41 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import Any, overload
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph import fn
+from stepsim.graph.nn.expert_rows import (
+    packed_rows,
+    rows_of_tile,
+    summed_results,
+    tensors_of_experts,
+    unpacked_rows,
+)
+from stepsim.graph.nn.feed_forward import swiglu
 from stepsim.graph.nn.layer import Layer, Tensor
-from stepsim.graph.nn.linear import swiglu
+from stepsim.graph.nn.moe_on_chips import MoeOnChips
+from stepsim.graph.nn.parallel.division import Streams, alone
 from stepsim.graph.nn.routing import check_rows
-from stepsim.graph.ops.flat_map.cutting import unpack_rows
-from stepsim.graph.ops.flat_map.flat_maps import flat_map
-from stepsim.graph.ops.routing.merging import reassemble
 from stepsim.graph.ops.routing.partitioning import partition
 from stepsim.graph.ops.routing.routing_table import Routing
-from stepsim.graph.ops.shape.chunks import reshape
-from stepsim.graph.ops.shape.levels import flatten
-from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
 
 
+@overload
 def moe(
-    x: Stream,
-    table: Routing,
+    x: Stream, table: Routing, gate: Sequence[Tensor], up: Sequence[Tensor],
+    down: Sequence[Tensor], weights: Sequence[Stream] | None = None, *, tile: int | str,
+    inner: int | None = None, compute_bw: int | None = None, write_back: bool = False,
+    tp: None = None, ep: None = None, collective: None = None, label: str | None = None,
+) -> Stream: ...  # fmt: skip
+
+
+@overload
+def moe(
+    x: Streams, table: Routing | Sequence[Routing], gate: Sequence[Tensor], up: Sequence[Tensor],
+    down: Sequence[Tensor], weights: Streams | None = None, *, tile: int | str,
+    inner: int | None = None, compute_bw: int | None = None, write_back: bool = False,
+    tp: int, ep: int | None = None, collective: str | None = None, label: str | None = None,
+) -> list[Stream]: ...  # fmt: skip
+
+
+@overload
+def moe(
+    x: Sequence[Stream], table: Routing | Sequence[Routing], gate: Sequence[Tensor],
+    up: Sequence[Tensor], down: Sequence[Tensor], weights: Sequence[Stream] | None = None, *,
+    tile: int | str, inner: int | None = None, compute_bw: int | None = None,
+    write_back: bool = False, tp: None = None, ep: int, collective: None = None,
+    label: str | None = None,
+) -> list[Stream]: ...  # fmt: skip
+
+
+def moe(
+    x: Streams,
+    table: Routing | Sequence[Routing],
     gate: Sequence[Tensor],
     up: Sequence[Tensor],
     down: Sequence[Tensor],
-    weights: Sequence[Stream] | None = None,
+    weights: Streams | None = None,
     *,
     tile: int | str,
     inner: int | None = None,
     compute_bw: int | None = None,
     write_back: bool = False,
+    tp: int | None = None,
+    ep: int | None = None,
+    collective: str | None = None,
     label: str | None = None,
-) -> Stream:
+) -> Stream | list[Stream]:
     """Mixture of experts: each row passes through its experts' SwiGLU networks; results are
     weighted and added up.
 
@@ -46,36 +78,61 @@ def moe(
     rows, which are computed as well; a dynamic tile holds all rows of an expert, so that its
     weights are read once and nothing is padded.
 
+    On several chips there are ``dp`` groups, each with its own rows, of ``tp`` members with all
+    rows of the group. Experts are divided into ``ep`` parts, among the groups first, as far as the
+    greatest common divisor of ``ep`` and ``dp`` goes, then among the members of a group. A row
+    goes once to each group that has some of its experts, and the sum of the results comes back.
+    Members with the same experts divide their hidden columns. The results of the members of a group
+    are added up by an all-reduce of all rows as one tile.
+
     Shape
     -----
-    ``x`` ``[rows]`` of ``[1, D]``, one row of the table each, gives the same shape and tiles.
+    ``x`` ``[rows]`` of ``[1, D]``, one row of the table each, gives the same shape and tiles. With
+    ``tp`` or ``ep`` a list of them, one on each chip.
 
     Parameters
     ----------
-    table : the routing of rows to experts; see :func:`router` for when it is known.
+    x : the rows; on several chips a list of streams, or a single one.
+    table : the routing of rows to experts; see :func:`router` for when it is known. On several
+        chips one of each group, which must be known when the program is built.
     gate, up, down : the matrices of :func:`swiglu`, one for each expert: lists of tensors, or
         arrays ``[experts, ...]``.
     weights : factors of the results, a stream ``[n_e]`` of ``[1, 1]`` for each expert as
         :func:`router` makes them, in FIFOs that hold all rows of a tile; None adds plain results.
+        On several chips a stream ``[rows, k]`` of ``[1, 1]`` for each stream of ``x``, as
+        :func:`chosen_weights` makes them.
     tile : rows of a tile, or ``"dynamic"``.
     inner : hidden columns computed at a time; None for all.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
-    write_back : the result goes to on-chip memory.
+    write_back : the result goes to on-chip memory; on one chip alone.
+    tp : members of a group (tensor parallelism); ``x`` is a list of ``dp * tp`` streams, those of
+        the members of a group next to each other, or for one group a single stream, which is sent
+        to the chip it is on and those behind. None is 1, where ``ep`` is given.
+    ep : parts that experts are divided into (expert parallelism), a divisor of ``dp`` times one of
+        ``tp``; None is 1.
+    collective : algorithm of the all-reduces, see :func:`all_reduce`; None is a ring.
 
     FLOPs
     -----
     ``6 D F + 9 F`` for each row of a tile, including padding, and for each of ``k`` experts of a
-    row ``D`` for its weight and ``D`` for the sum.
+    row ``D`` for its weight and ``D`` for the sum. On several chips those of the weights and sums
+    are on each member that shares an expert, and ``D`` more for each result that comes back.
 
     Memory
     ------
     Memory of :func:`swiglu` for each expert, and the packed tiles; FIFOs of results hold up to
     ``rows`` rows each, as results wait for those of other experts.
 
+    Messages
+    --------
+    Between groups those of :func:`dispatch_rows` and :func:`combine_rows`, of ``D`` scalars, and of
+    ``k`` with weights; within a group those of :func:`all_reduce` of ``rows D`` scalars.
+
     Raises
     ------
     ArgError : lists whose length is not the number of experts, matrices that do not fit, or a
-        ``tile`` that is neither an int from 1 nor ``"dynamic"``.
+        ``tile`` that is neither an int from 1 nor ``"dynamic"``; or ``tp`` or ``ep`` does not
+        divide, or streams are not on as many chips.
     DTypeError : ``x`` carries no tiles of one row, or ``weights`` no tiles of one scalar.
 
     Example
@@ -93,12 +150,17 @@ def moe(
     >>> p.metrics().bind({}).flops
     11592
     """
+    if tp is not None or ep is not None:
+        given = {"gate": gate, "up": up, "down": down}
+        whole = MoeOnChips(x, table, given, weights, tp, ep, collective, label, compute_bw)
+        return whole.results(tile, inner, write_back)
+    x = alone("moe", x, collective=collective)
     layer = Layer("moe", {"x": x}, label, compute_bw, write_back)
-    check_rows(layer, x, table)
-    if tile != "dynamic":
-        tile = layer.number(TILE_SIDE, "tile", _known(layer, tile))
+    check_rows(layer, x, table)  # type: ignore[arg-type]
+    assert isinstance(table, Routing)
+    tile = rows_of_tile(layer, tile)
     matrices = [
-        _each(layer, role, given, table.experts)
+        tensors_of_experts(layer, role, given, table.experts)
         for role, given in (("gate", gate), ("up", up), ("down", down))
     ]
     factors = None if weights is None else _weights(layer, weights, table.experts)
@@ -114,46 +176,6 @@ def moe(
             y = layer.map(f"weigh.{e}", fn.mul, factors[e], y)
         results.append(y.with_depth(max(table.rows, 2)))
     return summed_results(layer, results, table)
-
-
-def unpacked_rows(layer: Layer, e: int, tiles: Stream) -> Stream:
-    """The rows of an expert's result tiles, without padding."""
-    return flat_map(tiles, unpack_rows(drop_padding=True), label=layer.part(f"unpack.{e}"))
-
-
-def summed_results(layer: Layer, results: Sequence[Stream], table: Routing) -> Stream:
-    """The rows of all experts in the order of the table, with the results of each row added up."""
-    joined = reassemble(
-        results, table.multihot(label=layer.part("collect")), label=layer.part("combine")
-    )
-    return layer.accum("sum", joined, fn.add, last=True)
-
-
-def _known(layer: Layer, tile: object) -> object:
-    if isinstance(tile, str):
-        layer.fail(ArgError, f"tile must be an int from 1 or 'dynamic', found {shown(tile)}")
-    return tile
-
-
-def packed_rows(layer: Layer, e: int, rows: Stream, tile: int | str) -> Stream:
-    """The rows of an expert in tiles of this many rows, or in a single tile."""
-    if isinstance(tile, str):
-        chunks = rows.promote(label=layer.part(f"tile.{e}"))
-    else:
-        split = reshape(rows, tile, pad=0, add_outer=True, label=layer.part(f"chunk.{e}"))
-        chunks = flatten(split, 1, 2, label=layer.part(f"tiles.{e}"))
-    return layer.accum(f"pack.{e}", chunks, fn.pack_rows)
-
-
-def _each(layer: Layer, role: str, given: Any, experts: int) -> list[Any]:
-    """One tensor for each expert."""
-    listed = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim == 3)
-    layer.require(
-        listed and len(given) == experts,
-        ArgError,
-        f"{role} must be a list of {experts} tensors, one for each expert, found {shown(given)}",
-    )
-    return [np.ascontiguousarray(t) if isinstance(t, np.ndarray) else t for t in given]
 
 
 def _weights(layer: Layer, given: Any, experts: int) -> list[Stream]:

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, overload
+
 from stepsim.errors import ArgError
 from stepsim.graph.nn.blocks import blocks_of, masked
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.masks import sight_of
 from stepsim.graph.nn.online import online_attention, scores_of
+from stepsim.graph.nn.parallel.division import Division, Streams, alone
 from stepsim.graph.stream import Stream
 
 
+@overload
 def flash_attention(
-    q: Stream,
-    k: Stream | Tensor,
-    v: Stream | Tensor,
+    q: Stream, k: Stream | Tensor, v: Stream | Tensor, *, kv_tile: int | None = None,
+    causal: bool = False, window: int | None = None, start: int = 0, stacked: int = 1,
+    heads_inside: bool = False, scale: float | None = None, compute_bw: int | None = None,
+    write_back: bool = False, tp: None = None, label: str | None = None,
+) -> Stream: ...  # fmt: skip
+
+
+@overload
+def flash_attention(
+    q: Sequence[Stream], k: Sequence[Stream] | Tensor,
+    v: Sequence[Stream] | Tensor, *, kv_tile: int | None = None, causal: bool = False,
+    window: int | None = None, start: int = 0, stacked: int = 1, heads_inside: bool = False,
+    scale: float | None = None, compute_bw: int | None = None,
+    write_back: bool = False, tp: int, label: str | None = None,
+) -> list[Stream]: ...  # fmt: skip
+
+
+def flash_attention(
+    q: Streams,
+    k: Streams | Tensor,
+    v: Streams | Tensor,
     *,
     kv_tile: int | None = None,
     causal: bool = False,
@@ -24,8 +47,9 @@ def flash_attention(
     scale: float | None = None,
     compute_bw: int | None = None,
     write_back: bool = False,
+    tp: int | None = None,
     label: str | None = None,
-) -> Stream:
+) -> Stream | list[Stream]:
     """FlashAttention: ``softmax(q @ k.T * scale) @ v`` over blocks of keys, in one pass.
 
     An accumulation carries (largest score, sum of exps, weighted values) for every row and rescales
@@ -48,6 +72,7 @@ def flash_attention(
 
     Parameters
     ----------
+    q : the queries; with ``tp`` a list of streams.
     k, v : keys and values, both tensors that are read from off chip or both streams.
     kv_tile : keys of a block, for tensors; it divides ``L``.
     causal : queries do not see keys after them.
@@ -60,6 +85,9 @@ def flash_attention(
     scale : factor of the scores; None is ``1 / sqrt(d)``.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
+    tp : chips that divide the heads (tensor parallelism); ``q`` is a list with a stream on each of
+        them, of its own query heads, and so are ``k`` and ``v``, where they are streams. Of tensors
+        with all heads every chip reads those of its queries. The result is a list like ``q``.
 
     FLOPs
     -----
@@ -76,7 +104,7 @@ def flash_attention(
     ------
     ArgError : ``window``, ``start`` or ``stacked`` without ``causal``, ``stacked`` or ``kv_tile``
         does not divide, ``kv_tile`` is missing for tensors or given for streams, or heads do not
-        fit.
+        fit; or ``tp`` does not divide the heads, or streams are not on as many chips as it says.
     DTypeError : a stream carries no tiles, or tiles of unknown size.
     RankError, DimError : shapes do not fit, or a dim that must be constant is not.
 
@@ -92,7 +120,18 @@ def flash_attention(
     >>> p.metrics().flops
     8704
     """
-    keys = {"k": k, "v": v}
+    if tp is not None:
+        group = Division("flash_attention", q, tp, label, compute_bw, role="q")
+        ks, vs = group.of_heads("k", k), group.of_heads("v", v)
+        return group.each(
+            lambda i: flash_attention(
+                group.xs[i], ks[i], vs[i], kv_tile=kv_tile, causal=causal, window=window,
+                start=start, stacked=stacked, heads_inside=heads_inside, scale=scale,
+                compute_bw=compute_bw, write_back=write_back, label=group.part(i),
+            )
+        )  # fmt: skip
+    q = alone("flash_attention", q, "q")
+    keys: dict[str, Any] = {"k": k, "v": v}
     streams = {role: x for role, x in keys.items() if isinstance(x, Stream)}
     layer = Layer("flash_attention", {"q": q, **streams}, label, compute_bw, write_back)
     rows, width = layer.rows("q", q), layer.columns("q", q)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import overload
+
 import numpy as np
 
 from stepsim.errors import ArgError
@@ -9,14 +12,33 @@ from stepsim.graph import fn
 from stepsim.graph.nn.layer import Layer
 from stepsim.graph.nn.masks import grid, position_mask, sight_of
 from stepsim.graph.nn.online import scores_of
+from stepsim.graph.nn.parallel.division import Division, Streams, alone
 from stepsim.graph.ops.sources import metadata
 from stepsim.graph.stream import Stream
 
 
+@overload
 def attention(
-    q: Stream,
-    k: Stream,
-    v: Stream,
+    q: Stream, k: Stream, v: Stream, *, causal: bool = False, window: int | None = None,
+    start: int = 0, stacked: int = 1, heads_inside: bool = False, scale: float | None = None,
+    compute_bw: int | None = None,
+    write_back: bool = False, tp: None = None, label: str | None = None,
+) -> Stream: ...  # fmt: skip
+
+
+@overload
+def attention(
+    q: Sequence[Stream], k: Sequence[Stream], v: Sequence[Stream], *, causal: bool = False,
+    window: int | None = None, start: int = 0, stacked: int = 1, heads_inside: bool = False,
+    scale: float | None = None, compute_bw: int | None = None,
+    write_back: bool = False, tp: int, label: str | None = None,
+) -> list[Stream]: ...  # fmt: skip
+
+
+def attention(
+    q: Streams,
+    k: Streams,
+    v: Streams,
     *,
     causal: bool = False,
     window: int | None = None,
@@ -26,8 +48,9 @@ def attention(
     scale: float | None = None,
     compute_bw: int | None = None,
     write_back: bool = False,
+    tp: int | None = None,
     label: str | None = None,
-) -> Stream:
+) -> Stream | list[Stream]:
     """Attention with all keys in one tile: ``softmax(q @ k.T * scale) @ v``.
 
     Complete rows of scores are computed, masked and normalized by a safe softmax. Grouped heads
@@ -42,6 +65,7 @@ def attention(
 
     Parameters
     ----------
+    q : the queries; with ``tp`` a list of streams.
     k, v : keys and values, one tile of each for each query tile.
     causal : queries do not see keys after them.
     window : queries see only the last ``window`` keys up to them (sliding window).
@@ -53,6 +77,8 @@ def attention(
     scale : factor of the scores; None is ``1 / sqrt(d)``.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
+    tp : chips that divide the heads (tensor parallelism); ``q``, ``k`` and ``v`` are lists with a
+        stream on each of them, of its own heads. The result is a list like ``q``.
 
     FLOPs
     -----
@@ -62,7 +88,7 @@ def attention(
     Raises
     ------
     ArgError : ``window``, ``start``, ``stacked`` or ``heads_inside`` without ``causal``, or
-        ``stacked`` does not divide the rows.
+        ``stacked`` does not divide the rows; or streams are not on as many chips as ``tp`` says.
     DTypeError : a stream carries no tiles, or tiles of unknown size.
     DimError : shapes differ, the tiles do not fit each other, or with ``causal`` a dim is not
         constant.
@@ -77,6 +103,17 @@ def attention(
     >>> p.metrics().flops
     5248
     """
+    if tp is not None:
+        group = Division("attention", q, tp, label, compute_bw, role="q")
+        ks, vs = group.streams("k", k), group.streams("v", v)
+        return group.each(
+            lambda i: attention(
+                group.xs[i], ks[i], vs[i], causal=causal, window=window, start=start,
+                stacked=stacked, heads_inside=heads_inside, scale=scale, compute_bw=compute_bw,
+                write_back=write_back, label=group.part(i),
+            )
+        )  # fmt: skip
+    q, k, v = (alone("attention", x, role) for role, x in (("q", q), ("k", k), ("v", v)))
     layer = Layer("attention", {"q": q, "k": k, "v": v}, label, compute_bw, write_back)
     rows = layer.rows("q", q)
     keys = layer.rows("k", k)

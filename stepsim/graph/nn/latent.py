@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any, overload
 
 from stepsim.errors import ArgError, RankError
 from stepsim.graph import fn
@@ -10,15 +12,36 @@ from stepsim.graph.nn.blocks import blocks_of, masked
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.masks import sight_of
 from stepsim.graph.nn.online import online_attention, scores_of
+from stepsim.graph.nn.parallel.division import Division, Streams, alone
 from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 
 
+@overload
 def latent_attention(
-    q: Stream,
-    q_rope: Stream,
-    latent: Stream | Tensor,
-    k_rope: Stream | Tensor,
+    q: Stream, q_rope: Stream, latent: Stream | Tensor, k_rope: Stream | Tensor, up_key: Tensor,
+    up_value: Tensor, *, absorbed: bool = True,
+    kv_tile: int | None = None, causal: bool = False, window: int | None = None, start: int = 0,
+    heads_inside: bool = False, scale: float | None = None, compute_bw: int | None = None,
+    write_back: bool = False, tp: None = None, label: str | None = None,
+) -> Stream: ...  # fmt: skip
+
+
+@overload
+def latent_attention(
+    q: Sequence[Stream], q_rope: Sequence[Stream], latent: Sequence[Stream] | Tensor,
+    k_rope: Sequence[Stream] | Tensor, up_key: Tensor, up_value: Tensor, *, absorbed: bool = True,
+    kv_tile: int | None = None, causal: bool = False, window: int | None = None, start: int = 0,
+    heads_inside: bool = False, scale: float | None = None, compute_bw: int | None = None,
+    write_back: bool = False, tp: int, label: str | None = None,
+) -> list[Stream]: ...  # fmt: skip
+
+
+def latent_attention(
+    q: Streams,
+    q_rope: Streams,
+    latent: Streams | Tensor,
+    k_rope: Streams | Tensor,
     up_key: Tensor,
     up_value: Tensor,
     *,
@@ -31,8 +54,9 @@ def latent_attention(
     scale: float | None = None,
     compute_bw: int | None = None,
     write_back: bool = False,
+    tp: int | None = None,
     label: str | None = None,
-) -> Stream:
+) -> Stream | list[Stream]:
     """Multi-head latent attention (MLA) of DeepSeek-V2 over blocks of cached latent vectors.
 
     The cache holds a latent vector ``c`` and a rotated key ``k_rope`` for each position, shared by
@@ -61,6 +85,9 @@ def latent_attention(
     scale : factor of the scores; None is ``1 / sqrt(d + p)``.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
+    tp : chips that divide the heads (tensor parallelism); ``q`` and ``q_rope`` are lists with a
+        stream on each of them, of its own heads. Every chip has the up-projections of its heads and
+        a copy of the cache. The result is a list like ``q``.
 
     FLOPs
     -----
@@ -71,7 +98,8 @@ def latent_attention(
 
     Raises
     ------
-    ArgError : a tensor does not fit, or as in :func:`flash_attention`.
+    ArgError : a tensor does not fit, or as in :func:`flash_attention`; or ``tp`` does not divide
+        the up-projections, or streams are not on as many chips as it says.
     RankError, DimError : ``q`` has no dim of heads, shapes do not fit, or a dim is not constant.
     DTypeError : a stream carries no tiles, or tiles of unknown size.
 
@@ -87,7 +115,22 @@ def latent_attention(
     >>> p.metrics().flops
     6080
     """
-    cache = {"latent": latent, "k_rope": k_rope}
+    if tp is not None:
+        group = Division("latent_attention", q, tp, label, compute_bw, role="q")
+        ropes = group.streams("q_rope", q_rope)
+        latents, turned_keys = group.copies("latent", latent), group.copies("k_rope", k_rope)
+        up_keys, up_values = group.rows("up_key", up_key), group.rows("up_value", up_value)
+        return group.each(
+            lambda i: latent_attention(
+                group.xs[i], ropes[i], latents[i], turned_keys[i], up_keys[i], up_values[i],
+                absorbed=absorbed, kv_tile=kv_tile, causal=causal, window=window, start=start,
+                heads_inside=heads_inside, scale=scale, compute_bw=compute_bw,
+                write_back=write_back, label=group.part(i),
+            )
+        )  # fmt: skip
+    q = alone("latent_attention", q, "q")
+    q_rope = alone("latent_attention", q_rope, "q_rope")
+    cache: dict[str, Any] = {"latent": latent, "k_rope": k_rope}
     streams = {role: x for role, x in cache.items() if isinstance(x, Stream)}
     layer = Layer(
         "latent_attention", {"q": q, "q_rope": q_rope, **streams}, label, compute_bw, write_back

@@ -1,18 +1,38 @@
-"""Linear layers and feed-forward networks: GELU and SwiGLU."""
+"""Linear layers."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, overload
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError
 from stepsim.graph import fn
 from stepsim.graph.nn.layer import Layer, Tensor
+from stepsim.graph.nn.parallel.division import Division, Streams, alone
 from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
-from stepsim.graph.types import TensorSpec
+
+
+@overload
+def linear(
+    x: Stream, weight: Tensor, bias: Stream | Tensor | None = None, *, tile: int | None = None,
+    split: bool = False, compute_bw: int | None = None, write_back: bool = False, tp: None = None,
+    divide: None = None, collective: None = None, label: str | None = None,
+) -> Stream: ...  # fmt: skip
+
+
+@overload
+def linear(
+    x: Streams, weight: Tensor, bias: Stream | Tensor | None = None, *, tile: int | None = None,
+    split: bool = False, compute_bw: int | None = None, write_back: bool = False, tp: int,
+    divide: Literal["columns", "rows"] | None = None, collective: str | None = None,
+    label: str | None = None,
+) -> list[Stream]: ...  # fmt: skip
 
 
 def linear(
-    x: Stream,
+    x: Streams,
     weight: Tensor,
     bias: Stream | Tensor | None = None,
     *,
@@ -20,13 +40,20 @@ def linear(
     split: bool = False,
     compute_bw: int | None = None,
     write_back: bool = False,
+    tp: int | None = None,
+    divide: Literal["columns", "rows"] | None = None,
+    collective: str | None = None,
     label: str | None = None,
-) -> Stream:
+) -> Stream | list[Stream]:
     """Linear layer: rows times a matrix, ``x @ weight + bias``, where the matrix is read from off
     chip.
 
     Every row tile reads the matrix once. With ``split`` the column tiles of a row are kept on chip
     and read again for each column tile of the result.
+
+    With ``tp`` so many chips divide the matrix. Divided by columns, every chip reads all of ``x``
+    and has its columns of the result. Divided by rows, every chip has its columns of ``x``, as the
+    former gives them, and an all-reduce adds up the products.
 
     Shape
     -----
@@ -34,26 +61,40 @@ def linear(
     of tiles ``[m, N]`` without ``tile``. With ``split`` the ``C`` tiles of the innermost dim of
     ``x`` are columns of one row tile, and the products are summed over that dim.
 
+    With ``tp`` a list of streams, one on each chip: of its ``N / tp`` columns, or with
+    ``divide="rows"`` of the sum.
+
     Parameters
     ----------
+    x : the rows; with ``tp`` a list of streams, or a single one.
     weight : tensor ``[k, N]``, with ``split`` ``[C * k, N]``.
     bias : tensor ``[N]``, or a stream of the shape of the result with tiles of one row; or None.
     tile : columns of a tile of the result, which divide ``N``; None for a single tile.
     split : the innermost dim of ``x`` counts the column tiles of each row.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
-    write_back : the result goes to on-chip memory.
+    write_back : the result goes to on-chip memory; not where an all-reduce makes it.
+    tp : chips that divide the matrix (tensor parallelism); ``x`` is a list with a stream on each of
+        them, or with columns a single stream, which is sent to the chip it is on and those behind.
+    divide : ``"columns"`` or ``"rows"`` of the matrix; None is columns.
+    collective : algorithm of the all-reduce of ``"rows"``, see :func:`all_reduce`; None is a ring.
 
     FLOPs
     -----
-    For a row tile of ``m`` rows: ``2 m K N`` for a matrix ``K x N``, and ``m N`` for a bias.
+    For a row tile of ``m`` rows: ``2 m K N`` for a matrix ``K x N``, and ``m N`` for a bias. With
+    ``tp`` these are on all chips together; the all-reduce of ``"rows"`` adds its own.
 
     Memory
     ------
     With ``split`` the buffer of the column tiles of a row.
 
+    Messages
+    --------
+    With ``divide="rows"`` those of :func:`all_reduce`; else none but ``x``, if it is on one chip.
+
     Raises
     ------
-    ArgError : ``weight`` or ``bias`` does not fit ``x``, or ``tile`` does not divide the columns.
+    ArgError : ``weight`` or ``bias`` does not fit ``x``, ``tile`` or ``tp`` does not divide, or
+        streams are not on as many chips as ``tp`` says.
     DTypeError : ``x`` carries no tiles, or tiles with an unknown number of columns.
     RankError, DimError : with ``split`` the innermost dim is the only one, or is not constant.
 
@@ -68,12 +109,26 @@ def linear(
     >>> p.metrics().flops
     8192
     """
+    if tp is not None:
+        options: dict[str, Any] = {"tile": tile, "split": split, "compute_bw": compute_bw}
+        by_rows = _is_by_rows(divide)
+        group = Division(
+            "linear", x, tp, label, compute_bw, collective=collective, sent=not by_rows
+        )
+        if by_rows:
+            return _by_rows(group, weight, bias, options, write_back)
+        group.layer.require(
+            collective is None, ArgError, "collective has no effect on a matrix divided by columns",
+            "leave it out, or divide by rows",
+        )  # fmt: skip
+        return _by_columns(group, weight, bias, options | {"write_back": write_back})
+    x = alone("linear", x, divide=divide, collective=collective)
     streams = {"x": x} | ({"bias": bias} if isinstance(bias, Stream) else {})
     layer = Layer("linear", streams, label, compute_bw, write_back)
     split = layer.flag("split", split)
     steps, cols = layer.split_columns("x", x) if split else (1, layer.columns("x", x))
     given = layer.matrix("weight", weight, steps * cols)
-    width = _divisor(layer, tile, given.shape[1], "weight")
+    width = divisor_of(layer, tile, given.shape[1], "weight")
     times = () if tile is None else (given.shape[1] // width,)
     outer = given.shape[1] // width
     ends = bias is None
@@ -97,144 +152,52 @@ def linear(
     return layer.map("shift", fn.add, y, shifts, last=True)
 
 
-def gelu_ffn(
-    x: Stream,
-    up: Tensor,
-    down: Tensor,
-    *,
-    approximate: str = "none",
-    tile: int | None = None,
-    compute_bw: int | None = None,
-    write_back: bool = False,
-    label: str | None = None,
-) -> Stream:
-    """Feed-forward network with GELU: ``gelu(x @ up) @ down``.
+def _is_by_rows(divide: object) -> bool:
+    if divide not in (None, "columns", "rows"):
+        raise ArgError(f"linear: divide must be 'columns' or 'rows', found {shown(divide)}")
+    return divide == "rows"
 
-    The hidden layer never leaves the chip: each of its column tiles is multiplied by the rows of
-    ``down`` that belong to it, and the products are added up.
 
-    Shape
-    -----
-    As ``x``: tiles ``[m, D]`` that hold whole rows.
-
-    Parameters
-    ----------
-    up, down : tensors ``[D, F]`` and ``[F, D]``, read once for every row tile.
-    approximate : ``"none"`` for the exact form with erf, ``"tanh"`` for the approximation.
-    tile : hidden columns computed at a time, which divide ``F``; None for all.
-    compute_bw : FLOPs per cycle of each operator; None is the program's.
-    write_back : the result goes to on-chip memory.
-
-    FLOPs
-    -----
-    For a row tile of ``m`` rows: ``4 m D F + 8 m F``; with tanh ``4 m D F + 12 m F``.
-
-    Raises
-    ------
-    ArgError : ``up`` or ``down`` does not fit ``x``, ``tile`` does not divide ``F``, or there is no
-        such approximation.
-    DTypeError : ``x`` carries no tiles, or tiles with an unknown number of columns.
-
-    Example
-    -------
-    >>> with st.Program(compute_bw=64) as p:
-    ...     x = st.linear_load(st.spec(8, 16), (4, 16)).flatten(0, 1)
-    ...     y = st.nn.gelu_ffn(x, st.spec(16, 64, name="up"), st.spec(64, 16, name="down"), tile=32)
-    ...     y.consume()
-    >>> p.metrics().flops
-    36864
-    """
-    layer = Layer("gelu_ffn", {"x": x}, label, compute_bw, write_back)
-    forms = {"none": fn.gelu, "tanh": fn.gelu_tanh}
-    if not isinstance(approximate, str) or approximate not in forms:
-        layer.fail(ArgError, f"approximate must be 'none' or 'tanh', found {shown(approximate)}")
-    d = layer.columns("x", x)
-    first = layer.matrix("up", up, d)
-    second = layer.matrix("down", down, first.shape[1])
-    width = _divisor(layer, tile, first.shape[1], "up")
-    acts = x.repeat(first.shape[1] // width, label=layer.part("repeat"))
-    hidden = layer.map(
-        "activation", forms[approximate], _product(layer, "up", acts, first, width, x)
+def _by_columns(
+    group: Division, weight: Tensor, bias: Stream | Tensor | None, options: dict[str, Any]
+) -> list[Stream]:
+    """Each member has columns of the result."""
+    parts = group.columns("weight", weight)
+    shifts: Sequence[Any] = [None] * group.count
+    if bias is not None:
+        _check_tensor(group, bias)
+        shifts = group.columns("bias", bias, 1)  # type: ignore[arg-type]
+    return group.each(
+        lambda i: linear(group.xs[i], parts[i], shifts[i], label=group.part(i), **options)
     )
-    return _projected(layer, hidden, second, width, x)
 
 
-def swiglu(
-    x: Stream,
-    gate: Tensor,
-    up: Tensor,
-    down: Tensor,
-    *,
-    tile: int | None = None,
-    compute_bw: int | None = None,
-    write_back: bool = False,
-    label: str | None = None,
-) -> Stream:
-    """Gated feed-forward network, SwiGLU: ``(silu(x @ gate) * (x @ up)) @ down``.
-
-    The hidden layer never leaves the chip, as in :func:`gelu_ffn`; this is an expert of the STeP
-    paper's layers (section 5.2).
-
-    Shape
-    -----
-    As ``x``: tiles ``[m, D]`` that hold whole rows; ``m`` may depend on the data.
-
-    Parameters
-    ----------
-    gate, up, down : tensors ``[D, F]``, ``[D, F]`` and ``[F, D]``, read once for every row tile.
-    tile : hidden columns computed at a time, which divide ``F``; None for all.
-    compute_bw : FLOPs per cycle of each operator; None is the program's.
-    write_back : the result goes to on-chip memory.
-
-    FLOPs
-    -----
-    For a row tile of ``m`` rows: ``6 m D F + 9 m F`` (silu 8, product 1).
-
-    Raises
-    ------
-    ArgError : a matrix does not fit ``x``, or ``tile`` does not divide ``F``.
-    DTypeError : ``x`` carries no tiles, or tiles with an unknown number of columns.
-
-    Example
-    -------
-    >>> with st.Program(compute_bw=64) as p:
-    ...     x = st.linear_load(st.spec(8, 16), (4, 16)).flatten(0, 1)
-    ...     gate, up, down = st.spec(16, 64), st.spec(16, 64), st.spec(64, 16)
-    ...     st.nn.swiglu(x, gate, up, down, tile=32).consume()
-    >>> p.metrics().flops
-    53760
-    """
-    layer = Layer("swiglu", {"x": x}, label, compute_bw, write_back)
-    d = layer.columns("x", x)
-    first = layer.matrix("gate", gate, d)
-    other = layer.matrix("up", up, d, first.shape[1])
-    second = layer.matrix("down", down, first.shape[1])
-    width = _divisor(layer, tile, first.shape[1], "gate")
-    acts = x.repeat(first.shape[1] // width, label=layer.part("repeat"))
-    gates = layer.map("silu", fn.silu, _product(layer, "gate", acts, first, width, x))
-    hidden = layer.map("mul", fn.mul, gates, _product(layer, "up", acts, other, width, x))
-    return _projected(layer, hidden, second, width, x)
+def _by_rows(
+    group: Division, weight: Tensor, bias: Stream | Tensor | None, options: dict[str, Any],
+    write_back: bool,
+) -> list[Stream]:  # fmt: skip
+    """Each member has a part of the sum; the first one's has the bias."""
+    group.check_summed(write_back)
+    parts = group.rows("weight", weight)
+    if bias is not None:
+        _check_tensor(group, bias)
+    return group.summed(
+        group.each(
+            lambda i: linear(
+                group.xs[i], parts[i], bias if i == 0 else None, label=group.part(i), **options
+            )
+        )
+    )
 
 
-def _product(
-    layer: Layer, what: str, acts: Stream, given: TensorSpec, width: int, lead: Stream
-) -> Stream:
-    """Rows times the column tiles of a matrix."""
-    steps = given.shape[1] // width
-    weights = layer.load(f"load_{what}", given, (given.shape[0], width), (steps,), (1,), lead)
-    return layer.map(what, fn.matmul, acts, weights)
+def _check_tensor(group: Division, bias: object) -> None:
+    group.layer.require(
+        not isinstance(bias, Stream), ArgError, "bias is a stream, which chips cannot divide",
+        "pass a tensor, which each chip reads its part of",
+    )  # fmt: skip
 
 
-def _projected(layer: Layer, hidden: Stream, given: TensorSpec, width: int, lead: Stream) -> Stream:
-    """Column tiles times the rows of a matrix that belong to them, added up."""
-    steps, cols = given.shape[0] // width, given.shape[1]
-    weights = layer.load("load_down", given, (width, cols), (steps,), (1,), lead)
-    rows = layer.tile("x", lead).rows
-    init = None if rows.is_static else fn.empty((0, cols))
-    return layer.map_accum("down", fn.matmul, hidden, weights, init, last=True)
-
-
-def _divisor(layer: Layer, tile: int | None, columns: int, what: str) -> int:
+def divisor_of(layer: Layer, tile: int | None, columns: int, what: str) -> int:
     """The columns of a tile, which divide those of a matrix."""
     if tile is None:
         return columns

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from stepsim.errors import ArgError, RankError
 from stepsim.graph import fn
+from stepsim.graph.nn.feed_forward import swiglu
 from stepsim.graph.nn.flash import flash_attention
 from stepsim.graph.nn.layer import Layer, Tensor
-from stepsim.graph.nn.linear import linear, swiglu
+from stepsim.graph.nn.linear import linear
 from stepsim.graph.nn.norms import rms_norm
 from stepsim.graph.nn.rotary import rope
 from stepsim.graph.ops.flat_map.cutting import emit

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from stepsim.graph.nn.blocks import block_ranges
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.masks import length_mask
 from stepsim.graph.nn.online import online_attention, scores_of
+from stepsim.graph.nn.parallel.division import Division, Streams, alone
 from stepsim.graph.ops.flat_map.flat_maps import flat_map, last_tile_filter
 from stepsim.graph.ops.memory.random_access import random_load
 from stepsim.graph.ops.routing.merging import reassemble
@@ -20,8 +22,26 @@ from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
 
 
+@overload
 def paged_attention(
-    q: Stream,
+    q: Stream, k: Tensor, v: Tensor, lengths: Any, *, page: int,
+    pages: Any = None, window: int | None = None, scale: float | None = None,
+    compute_bw: int | None = None,
+    write_back: bool = False, tp: None = None, label: str | None = None,
+) -> Stream: ...  # fmt: skip
+
+
+@overload
+def paged_attention(
+    q: Sequence[Stream], k: Tensor, v: Tensor, lengths: Any, *, page: int,
+    pages: Any = None, window: int | None = None, scale: float | None = None,
+    compute_bw: int | None = None,
+    write_back: bool = False, tp: int, label: str | None = None,
+) -> list[Stream]: ...  # fmt: skip
+
+
+def paged_attention(
+    q: Streams,
     k: Tensor,
     v: Tensor,
     lengths: Any,
@@ -32,8 +52,9 @@ def paged_attention(
     scale: float | None = None,
     compute_bw: int | None = None,
     write_back: bool = False,
+    tp: int | None = None,
     label: str | None = None,
-) -> Stream:
+) -> Stream | list[Stream]:
     """Decode attention over a paged cache: each request reads its pages by address.
 
     The online softmax of :func:`flash_attention` over the pages of a request; keys beyond its
@@ -50,6 +71,7 @@ def paged_attention(
 
     Parameters
     ----------
+    q : the queries; with ``tp`` a list of streams.
     k, v : caches ``[pages * page, d]`` and ``[pages * page, e]``.
     lengths : cached keys of each request, from 1, an array of the shape of ``q``.
     page : keys of a page.
@@ -60,6 +82,10 @@ def paged_attention(
     scale : factor of the scores; None is ``1 / sqrt(d)``.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
+    tp : chips that divide the heads (tensor parallelism); ``q`` is a list with a stream ``[heads,
+        ...]`` on each of them, of its own key heads. ``lengths`` and ``pages`` have all heads in
+        their first dim, and every chip has the part of the caches, as many rows, in which the pages
+        of its heads are. The result is a list like ``q``.
 
     FLOPs
     -----
@@ -68,7 +94,8 @@ def paged_attention(
 
     Raises
     ------
-    ArgError : lengths, pages or caches do not fit each other.
+    ArgError : lengths, pages or caches do not fit each other; or ``tp`` does not divide the heads
+        or the caches, or streams are not on as many chips as it says.
     DTypeError : ``q`` carries no tiles, or tiles of unknown size.
     DimError : a dim of ``q`` is not constant.
 
@@ -82,6 +109,20 @@ def paged_attention(
     >>> p.metrics().off_chip_traffic
     768
     """
+    if tp is not None:
+        group = Division("paged_attention", q, tp, label, compute_bw, role="q")
+        ks, vs = group.rows("k", k), group.rows("v", v)
+        every = _of_members(group, "lengths", lengths, 1)
+        tables: Sequence[Any] = [None] * group.count
+        if pages is not None:
+            tables = _pages_of_members(group, pages, ks[0].shape[0], page)
+        return group.each(
+            lambda i: paged_attention(
+                group.xs[i], ks[i], vs[i], every[i], page=page, pages=tables[i], window=window,
+                scale=scale, compute_bw=compute_bw, write_back=write_back, label=group.part(i),
+            )
+        )  # fmt: skip
+    q = alone("paged_attention", q, "q")
     layer = Layer("paged_attention", {"q": q}, label, compute_bw, write_back)
     layer.rows("q", q)
     page = layer.number(TILE_SIDE, "page", page)
@@ -179,3 +220,31 @@ def _numbers(layer: Layer, what: str, given: Any, low: int) -> Any:
     if found.dtype.kind not in "iu" or found.size == 0 or (found < low).any():
         layer.fail(ArgError, f"{what} must be an array of ints from {low}, found {shown(given)}")
     return found.astype(np.int64)
+
+
+def _of_members(group: Division, what: str, given: Any, low: int) -> list[Any]:
+    """The heads of each member, in an array that has those of all in its first dim."""
+    found = _numbers(group.layer, what, given, low)
+    group.layer.require(
+        found.ndim >= 2 and len(found) % group.count == 0, ArgError,
+        f"{what} have shape {list(found.shape)}, whose first dim counts heads that tp "
+        f"{group.count} divides",
+        "with tp, q is [heads, requests] on each chip, and lengths have all heads",
+    )  # fmt: skip
+    return np.split(found, group.count)
+
+
+def _pages_of_members(group: Division, pages: Any, rows: int, page: Any) -> list[Any]:
+    """Page tables of the members, whose caches have so many rows each, from that of all."""
+    held = rows // group.layer.number(TILE_SIDE, "page", page)
+    tables = _of_members(group, "pages", pages, -1)
+    group.layer.require(
+        tables[0].ndim >= 3, ArgError,
+        f"pages have shape {list(np.shape(pages))}, expected that of lengths and one more dim",
+    )  # fmt: skip
+    own = []
+    for i, table in enumerate(tables):
+        # Entries that are not used may be anything; used ones elsewhere are refused as -1.
+        local = table - i * held
+        own.append(np.where((local >= 0) & (local < held), local, -1))
+    return own

@@ -46,6 +46,11 @@ def chip(number: int) -> AbstractContextManager[None]:
     return _on(program, checked)
 
 
+def name_on(name: str, number: int) -> str:
+    """The name of a tensor that a chip has a part of: ``w``, on chip 3 ``w@3``."""
+    return f"{name}@{number}" if number else name
+
+
 @contextmanager
 def _on(program: Program, number: int) -> Iterator[None]:
     outer = program.chip

@@ -15,6 +15,7 @@ MAX_VALUE = 2**63 - 1
 
 NUMBER = Range(2**61, "a number that an element carries", low=0)
 CHIP = Range(2**16 - 1, "the number of a chip", low=0)
+CHIPS = Range(2**16, "chips")
 FIFO_DEPTH = Range(2**40, "elements that a FIFO can hold")
 PAR_DISPATCH = Range(4096, "off-chip requests that one operator issues in one cycle")
 COMPUTE_BW = Range(2**50, "FLOPs that one operator executes in a cycle")

@@ -1,9 +1,7 @@
 """The feed-forward network of a layer on several chips.
 
 A dense network, the shared expert and experts that members share are divided by inner columns: the
-results of the members of a group are parts of a sum, which an all-reduce adds up. Where the groups
-of an exchange have different experts, a row goes once to each chip that has some of its experts,
-with the weights of all of them, and that chip sends back the weighted sum of its results.
+results of the members of a group are parts of a sum, which an all-reduce adds up.
 """
 
 from __future__ import annotations
@@ -13,17 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stepsim.graph import (
-    Stream,
-    chip,
-    fn,
-    function,
-    map as map_stream,
-    nn,
-    partition,
-    reassemble,
-    selector,
-)
+from stepsim.graph import DividedExperts, ExpertChip, Stream, chip, summed_rows
 from stepsim.workloads.decoder.feed_forward import FeedForward
 from stepsim.workloads.models import MoEShape
 from stepsim.workloads.moe.build import pack, padding_flops, with_shared
@@ -47,6 +35,11 @@ class Member:
     network: FeedForward
     rows: Stream
     weights: Stream | None
+
+    def experts(self, rows: Sequence[Stream], names: Sequence[str]) -> list[Stream]:
+        """The results of the rows of each expert."""
+        network = self.network
+        return network.experts(pack(rows, names, network.tile, network.compute_bw), names)
 
 
 @dataclass(frozen=True)
@@ -79,10 +72,7 @@ class Network:
 
     def _dense(self, member: Member) -> Stream:
         with chip(member.chip):
-            network = member.network
-            (result,) = network.experts(
-                pack([member.rows], ["0"], network.tile, network.compute_bw), ["0"]
-            )
+            (result,) = member.experts([member.rows], ["0"])
             return result
 
     def _with_shared(self, member: Member, result: Stream) -> Stream:
@@ -97,127 +87,19 @@ class Network:
 
     def _reduced(self, parts: list[Stream], group: Sequence[Member]) -> list[Stream]:
         """The sum of the parts of a group on each of its members."""
-        if self.split.tp == 1:
-            return parts
-        tiles = []
-        for member, x in zip(group, parts, strict=True):
-            with chip(member.chip):
-                rows = x.reshape(int(member.rows.dim(0)), label="partial_rows")
-                tiles.append(rows.accum(fn.pack_rows, 1, label="pack_partial"))
-        sums = nn.all_reduce(tiles, algorithm=self.collective, label="reduce_network")
-        made = []
-        for member, x in zip(group, sums, strict=True):
-            with chip(member.chip):
-                made.append(x.flat_map(fn.unpack_rows(), label="network_rows"))
-        return made
+        return summed_rows(parts, [member.chip for member in group], self.collective)
 
     def _experts(self, routing: Sequence[Table]) -> list[list[Stream]]:
         """The sums of the results of the experts of each chip, or of those of an exchange."""
-        found: dict[tuple[int, int], Stream] = {}
-        for groups in self.split.exchanges:
-            for t in range(self.split.tp):
-                members = [self.members[d][t] for d in groups]
-                tables = [routing[d] for d in groups]
-                blocks = [self.split.block(d, t) for d in groups]
-                made = (
-                    [self._all_here(members[0], tables[0])]
-                    if self.split.ep == 1
-                    else self._exchanged(members, tables, blocks)
-                )
-                found |= {(d, t): x for d, x in zip(groups, made, strict=True)}
-        return [[found[d, t] for t in range(self.split.tp)] for d in range(self.split.dp)]
-
-    def _all_here(self, member: Member, table: Table) -> Stream:
-        """A chip with all experts."""
-        assert member.weights is not None
-        count = member.network.shape.experts
-        with chip(member.chip):
-            return _own_experts(member.network, member.rows, member.weights, table, range(count))
-
-    def _exchanged(
-        self, members: Sequence[Member], tables: Sequence[Table], blocks: Sequence[int]
-    ) -> list[Stream]:
-        """Results of rows on chips that have different experts."""
-        count = members[0].network.shape.experts
-        held = [range(b * count, (b + 1) * count) for b in blocks]
-        to = [
-            np.column_stack([((table // count) == b).any(axis=1) for b in blocks])
-            for table in tables
-        ]
-        chips = [member.chip for member in members]
-        rows = nn.dispatch_rows(
-            [member.rows for member in members], to, chips=chips, label="dispatch"
-        )
-        weights = nn.dispatch_rows(
-            [member.weights for member in members if member.weights is not None], to,
-            chips=chips, label="dispatch_weights",
-        )  # fmt: skip
-        results = []
-        for j, member in enumerate(members):
-            received = _received(tables, [one[:, j] for one in to])
-            with chip(member.chip):
-                if len(received):
-                    done = _own_experts(member.network, rows[j], weights[j], received, held[j])
-                else:
-                    weights[j].consume(label="no_weights")
-                    done = rows[j]
-                results.append(done)
-        nowhere: list[Table] = [np.asarray(~one.any(axis=1), dtype=np.int64) for one in to]
-        otherwise = None
-        if any(one.any() for one in nowhere):
-            otherwise = [
-                _zeros(member, which) for member, which in zip(members, nowhere, strict=True)
+        members = [
+            [
+                ExpertChip(member.chip, member.rows, member.weights, member.experts)
+                for member in group
             ]
-        return nn.combine_rows(results, to, otherwise=otherwise, chips=chips, label="combine")
-
-
-def _received(tables: Sequence[Table], to: Sequence[Table]) -> Table:
-    """The experts of the rows that a chip gets, in the order of `st.nn.dispatch_rows`."""
-    rows = [np.flatnonzero(one) for one in to]
-    sources = np.repeat(np.arange(len(tables)), [len(one) for one in rows])
-    every = np.concatenate(rows)
-    order = np.lexsort((sources, every))
-    found: Table = np.concatenate([table[own] for table, own in zip(tables, rows, strict=True)])[
-        order
-    ]
-    return found
-
-
-def _own_experts(
-    network: FeedForward, rows: Stream, weights: Stream, table: Table, held: range
-) -> Stream:
-    """The weighted sums of the results of the experts that a chip has, for rows that use some."""
-    own = table[:, :, None] == np.asarray(held)
-    hot = own.any(axis=1).astype(int)
-    names = [str(e) for e in held]
-    sent = partition(rows, selector(hot, label="route"), rank=0, label="dispatch_to_experts")
-    done = network.experts(pack(sent, names, network.tile, network.compute_bw), names)
-    pairs = weights.flat_map(fn.unpack_cols(chunk=1), label="weights")
-    each = partition(
-        pairs, selector(own.reshape(-1, len(held)).astype(int), label="route_weights"), rank=0,
-        label="weights_of_experts",
-    )  # fmt: skip
-    scaled = [
-        map_stream(fn.mul, one.with_depth(max(count, 2)), x, label=f"scale.{e}")
-        for e, one, x, count in zip(names, each, done, hot.sum(axis=0).tolist(), strict=True)
-    ]
-    joined = reassemble(scaled, selector(hot, label="collect"), rank=0, label="combine_experts")
-    return joined.accum(fn.add, 1, label="sum_experts")
-
-
-# Zeros take a cycle and no FLOPs, like other functions that move scalars about.
-_NOTHING = function("nothing", "same", 0, 1, np.zeros_like)
-
-
-def _zeros(member: Member, which: Table) -> Stream:
-    """Rows of zeros for rows that use none of the experts of an exchange's chips."""
-    with chip(member.chip):
-        (rows,) = partition(
-            member.rows, selector(which[:, None], label="is_elsewhere"), rank=0,
-            label="elsewhere",
-        )  # fmt: skip
-        zeros = map_stream(_NOTHING, rows, label="no_result")
-        return zeros.with_depth(max(int(which.sum()), 2))
+            for group in self.members
+        ]
+        count = self.members[0][0].network.shape.experts
+        return DividedExperts(self.split, members, routing, count).results()
 
 
 def padding(split: Split, shape: MoEShape, tile: int | str, data: Data, *, dense: bool) -> int:

@@ -1,22 +1,13 @@
-"""How a layer is divided among chips.
-
-Chips are numbered by stage, by group within a stage, and by member within a group. A *stage* has
-one layer (``pp``), a *group* the layer for some of the requests (``dp``), and the *members* of a
-group some of the heads and of the inner columns each (``tp``).
-
-Experts are divided into ``ep`` parts: first among groups that follow each other, as far as the
-greatest common divisor of ``ep`` and ``dp`` goes, then among the members of a group. Members that
-have the same experts divide their inner columns, and groups beyond those have copies.
-"""
+"""How a layer is divided among chips: the parts of a model, of data, and what does not divide."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import gcd
 from typing import TYPE_CHECKING, Any
 
 from stepsim.deferred import deferred
+from stepsim.graph import Groups
 from stepsim.workloads.checks import divides
 from stepsim.workloads.models import Experts, LatentHeads
 from stepsim.workloads.parameters import Data
@@ -34,62 +25,14 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """Chips of a layer; see the module.
-
-    Attributes
-    ----------
-    tp, ep, pp, dp : members of a group, chips that experts are divided among, stages, and groups of
-        a stage.
-    """
-
-    tp: int = 1
-    ep: int = 1
-    pp: int = 1
-    dp: int = 1
-
-    @property
-    def chips(self) -> int:
-        """Chips of all stages."""
-        return self.pp * self.dp * self.tp
+class Split(Groups):
+    """Chips of a layer, and the parts that they have."""
 
     @property
     def text(self) -> str:
         """The chips as a product: ``tp 4 x dp 2``."""
         named = (("tp", self.tp), ("dp", self.dp), ("pp", self.pp))
         return " x ".join(f"{name} {value}" for name, value in named if value > 1)
-
-    def chip(self, stage: int, group: int, member: int) -> int:
-        """The number of a chip."""
-        return (stage * self.dp + group) * self.tp + member
-
-    # experts
-
-    @property
-    def across(self) -> int:
-        """Groups that experts are divided among."""
-        return gcd(self.ep, self.dp)
-
-    @property
-    def within(self) -> int:
-        """Parts among which the members of a group divide the experts of their group again."""
-        return self.ep // self.across
-
-    @property
-    def sharing(self) -> int:
-        """Members of a group that have the same experts, and divide their inner columns."""
-        return self.tp // self.within
-
-    @property
-    def exchanges(self) -> list[range]:
-        """The groups that send rows to each other."""
-        return [range(d, d + self.across) for d in range(0, self.dp, self.across)]
-
-    def block(self, group: int, member: int) -> int:
-        """Which of ``ep`` parts of the experts a chip has."""
-        return member // self.sharing * self.across + group % self.across
-
-    # data
 
     def requests(self, rows: int, group: int) -> Table:
         """The requests of a group: every one of ``dp``."""
@@ -200,12 +143,8 @@ class Split:
         yield from wrong
 
     def _check_experts(self, model: Model) -> Iterator[tuple[str, str]]:
-        if self.tp % self.within:
-            yield (
-                "ep",
-                f"expected a divisor of dp {self.dp} times a divisor of tp {self.tp}, found "
-                f"{self.ep}",
-            )
+        if self.wrong_ep:
+            yield "ep", self.wrong_ep
             return
         if model.experts is None:
             if self.ep > 1:

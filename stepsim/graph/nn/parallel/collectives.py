@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepsim.errors import ArgError
-from stepsim.graph.nn.collective_steps import Group
+from stepsim.graph.nn.parallel.steps import Group
 from stepsim.graph.stream import Stream
 
 

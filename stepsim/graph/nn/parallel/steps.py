@@ -45,7 +45,7 @@ class Group:
         self.layer, self.xs, self.chips = members(name, xs, chips, compute_bw, label)
         self.algorithm, self.count = algorithm, len(self.xs)
         self.columns = self.layer.columns("xs[0]", self.xs[0])
-        self._check_algorithm()
+        check_algorithm(self.layer, algorithm, self.count)
         self._check_alike()
         self.layer.require(
             not divided or self.columns % self.count == 0, ArgError,
@@ -53,21 +53,6 @@ class Group:
             "every chip gets a part of the same width; use tiles of other columns, or fewer chips",
         )  # fmt: skip
         self.width = self.columns // self.count
-
-    def _check_algorithm(self) -> None:
-        given = self.algorithm
-        if not isinstance(given, str) or given not in ALGORITHMS:
-            near = did_you_mean(given, ALGORITHMS) if isinstance(given, str) else "."
-            names = ", ".join(f"'{one}'" for one in ALGORITHMS)
-            self.layer.fail(
-                ArgError,
-                f"algorithm must be one of {names}, found {shown(given)}{near.removesuffix('.')}",
-            )
-        self.layer.require(
-            given != "halving-doubling" or self.count & (self.count - 1) == 0, ArgError,
-            f"algorithm 'halving-doubling' needs a number of chips that is a power of two, found "
-            f"{self.count}", "use 'ring' or 'direct'",
-        )  # fmt: skip
 
     def _check_alike(self) -> None:
         first = self.layer.tile("xs[0]", self.xs[0])
@@ -210,26 +195,41 @@ class Group:
         return own
 
 
+def check_algorithm(layer: Layer, given: object, count: int, what: str = "algorithm") -> None:
+    """Refuse names that are not of an algorithm, and one that this many chips cannot use."""
+    if not isinstance(given, str) or given not in ALGORITHMS:
+        near = did_you_mean(given, ALGORITHMS) if isinstance(given, str) else "."
+        names = ", ".join(f"'{one}'" for one in ALGORITHMS)
+        layer.fail(
+            ArgError, f"{what} must be one of {names}, found {shown(given)}{near.removesuffix('.')}"
+        )
+    layer.require(
+        given != "halving-doubling" or count & (count - 1) == 0, ArgError,
+        f"{what} 'halving-doubling' needs a number of chips that is a power of two, found "
+        f"{count}", "use 'ring' or 'direct'",
+    )  # fmt: skip
+
+
 def members(
-    name: str, xs: Any, chips: Any, compute_bw: int | None, label: str | None
+    name: str, xs: Any, chips: Any, compute_bw: int | None, label: str | None, role: str = "xs"
 ) -> tuple[Layer, tuple[Stream, ...], tuple[int, ...]]:
     """The layer of a call on a stream for each chip, the streams, and their chips."""
-    streams = streams_of(name, "xs", xs)
-    layer = Layer(name, {f"xs[{i}]": x for i, x in enumerate(streams)}, label, compute_bw)
-    layer.require(len(streams) > 0, ArgError, "xs is empty; expected a stream for each chip")
+    streams = streams_of(name, role, xs)
+    layer = Layer(name, {f"{role}[{i}]": x for i, x in enumerate(streams)}, label, compute_bw)
+    layer.require(len(streams) > 0, ArgError, f"{role} is empty; expected a stream for each chip")
     if chips is None:
         own = [x.producer.chip for x in streams]
     else:
         layer.require(
             isinstance(chips, list | tuple | range) and len(chips) == len(streams), ArgError,
-            f"chips must be a list of the {len(streams)} chips of xs, found {shown(chips)}",
+            f"chips must be a list of the {len(streams)} chips of {role}, found {shown(chips)}",
         )  # fmt: skip
         own = [layer.number(CHIP, f"chips[{i}]", c) for i, c in enumerate(chips)]
     seen: dict[int, int] = {}
     for i, number in enumerate(own):
         other = seen.setdefault(number, i)
         layer.require(
-            other == i, ArgError, f"xs[{other}] and xs[{i}] are both on chip {number}",
+            other == i, ArgError, f"{role}[{other}] and {role}[{i}] are both on chip {number}",
             "make each in `with st.chip(...)`, or name other chips with chips=",
         )  # fmt: skip
     return layer, streams, tuple(own)

@@ -10,8 +10,8 @@ import numpy as np
 from stepsim.arguments import shown
 from stepsim.errors import ArgError
 from stepsim.graph import fn
-from stepsim.graph.nn.collective_steps import members
 from stepsim.graph.nn.layer import Layer
+from stepsim.graph.nn.parallel.steps import members
 from stepsim.graph.ops.arrays import IntArray
 from stepsim.graph.ops.routing.merging import reassemble
 from stepsim.graph.ops.routing.partitioning import partition
