@@ -38,13 +38,18 @@ AttentionLayer = Annotated[
     ),
 ]  # fmt: skip
 TensorParallel = Annotated[
-    int, Param("chips that divide the heads and the inner dimensions of a layer", "chips")
+    int,
+    Param("chips that divide the heads and the inner dimensions of a layer", "chips", added=True),
 ]
-ExpertParallel = Annotated[int, Param("chips that divide the experts of a layer", "chips")]
+ExpertParallel = Annotated[
+    int, Param("chips that divide the experts of a layer", "chips", added=True)
+]
 PipelineParallel = Annotated[
-    int, Param("layers, one after the other, on chips of their own", "layers")
+    int, Param("layers, one after the other, on chips of their own", "layers", added=True)
 ]
-DataParallel = Annotated[int, Param("groups of chips that divide the requests", "groups")]
+DataParallel = Annotated[
+    int, Param("groups of chips that divide the requests", "groups", added=True)
+]
 
 
 def why_no_sums(values: Mapping[str, Any]) -> str:
@@ -60,7 +65,7 @@ def why_no_sums(values: Mapping[str, Any]) -> str:
 
 Collective = Annotated[
     Literal["ring", "direct", "halving-doubling"],
-    Param("algorithm of the all-reduces of tp", unused=why_no_sums),
+    Param("algorithm of the all-reduces of tp", unused=why_no_sums, added=True),
 ]
 ComputeBandwidth = Annotated[int, bandwidth_of("operator")]
 FifoDepth = Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")]

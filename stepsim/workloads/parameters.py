@@ -59,6 +59,8 @@ class Param:
         change that; empty if it has one. Without an effect it may not be given, and results have
         no value of it.
     needed : where it has an effect it must be given or set, although its default is None.
+    added : it came after runs of sweeps were stored, so that their keys leave it out where it has
+        its default.
     """
 
     help: str = ""
@@ -75,6 +77,7 @@ class Param:
     of_depths: bool = False
     unused: Callable[[Mapping[str, Any]], str] | None = None
     needed: bool = False
+    added: bool = False
 
 
 @frozen

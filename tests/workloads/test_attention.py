@@ -7,8 +7,12 @@ import pytest
 
 import stepsim.graph as st
 from stepsim.errors import ArgError
+from stepsim.functional import evaluate
+from stepsim.machine import load_machine
+from stepsim.simulation import simulate
 from stepsim.workloads import Attention, Data, ParameterError, resolve
 from stepsim.workloads.models import AttentionShape
+from tests.on_chips import in_order
 from tests.workloads.support import exact, run
 
 TINY = AttentionShape("tiny", model_dim=64, heads=4, kv_heads=2, head_dim=16)
@@ -269,3 +273,106 @@ def test_lengths_are_kept_as_given_and_cannot_be_changed():
     assert data.lengths.tolist() == LENGTHS
     with pytest.raises(ValueError, match="read-only"):
         data.lengths[0] = 1
+
+
+# several chips
+
+CHIPS = {
+    "clock_ghz": 1, "chips.count": 4, "chips.topology": "ring", "chips.gib_per_s": 50,
+    "chips.latency_ns": 500,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("tp", "dp"), [(2, 1), (1, 4), (2, 2)])
+def test_values_on_chips_are_those_of_one(strategy, tp, dp):
+    """With one region all rows of a group are in one tensor."""
+    given = {"regions": 1, "block": len(LENGTHS)} if strategy == "coarse" else {"regions": 1}
+    alone = build(strategy, **given)
+    rng = np.random.default_rng(0)
+    tensors = {op.tensor.name: op.tensor for op in alone.program.operators if hasattr(op, "tensor")}
+    arrays = {
+        name: rng.normal(size=tensor.shape).astype("f4") / 4
+        for name, tensor in tensors.items()
+        if not name.startswith("output")
+    }
+    (wanted,) = _outputs(alone, arrays)
+    requests = len(LENGTHS)
+    wanted = wanted.reshape(requests, 2, -1)
+    built = build(strategy, **given, tp=tp, dp=dp)
+    parts = {}
+    for d in range(dp):
+        mine = np.arange(requests)[d::dp]
+        for t in range(tp):
+            number = d * tp + t
+            for name, whole in arrays.items():
+                own = whole.reshape(requests, -1, whole.shape[1])[mine]
+                if name.startswith("query"):
+                    own = np.split(own, tp, axis=1)[t]
+                elif not name.startswith("cache"):
+                    # One row for each request, in a tensor as large as that of the queries.
+                    rows = whole[mine] if strategy != "coarse" else own.reshape(-1, own.shape[2])
+                    own = np.resize(
+                        rows, (len(mine) * _rows(built, name, number, mine), whole.shape[1])
+                    )
+                parts[f"{name}@{number}" if number else name] = own.reshape(-1, whole.shape[1])
+    found = _outputs(built, parts)
+    assert len(found) == tp * dp
+    for number, one in enumerate(found):
+        d, t = divmod(number, tp)
+        expected = np.split(wanted[d::dp], tp, axis=1)[t]
+        np.testing.assert_allclose(one.reshape(expected.shape), expected, rtol=2e-5, atol=1e-6)
+
+
+def _rows(built, name, number, mine):
+    """Rows of the tensor of a name on a chip for each request."""
+    own = f"{name}@{number}" if number else name
+    (tensor,) = {op.tensor for op in built.program.operators if _reads(op, own)}
+    return tensor.shape[0] // len(mine)
+
+
+def _reads(op, name):
+    return hasattr(op, "tensor") and op.tensor.name == name
+
+
+def _outputs(built, arrays):
+    done = evaluate(built.program, arrays, decisions=in_order(built.program), scalar="f32")
+    return [done.stored[name] for name in sorted(done.stored) if name.startswith("output")]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("tp", "dp"), [(2, 1), (1, 4), (2, 2)])
+def test_chips_divide_queries_and_requests_and_copy_caches(strategy, tp, dp):
+    machine = load_machine("sda-1024", CHIPS)
+    alone = build(strategy)
+    workload = Attention(model=TINY, strategy=strategy, tp=tp, dp=dp)
+    built = workload.build_for(BATCH, machine)
+    assert {op.chip for op in built.program.operators} == set(range(tp * dp))
+    one = simulate(alone.program, machine, bindings=alone.bindings(BATCH))
+    run = simulate(built.program, machine, bindings=built.bindings(BATCH))
+    assert run.status == "ok"
+    assert run.flops == one.flops
+    assert run.cycles < one.cycles
+    # Each member reads and writes caches; of queries and outputs they have parts.
+    width, bytes_each = TINY.head_dim, 2
+    divided = len(LENGTHS) * 2 * 2 * width * bytes_each
+    assert run.offchip_bytes - divided == tp * (one.offchip_bytes - divided)
+    assert sum(chip["sent_bytes"] for chip in run.chips().to_pylist()) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tp": 3}, "tp: expected a divisor of the 2 query heads of a KV head of tiny, found 3"),
+        ({"dp": 9}, "dp: expected a request for each group at least, found 8 requests"),
+        (
+            {"dp": 2, "strategy": "coarse", "micro_batches": (4, 4)},
+            "micro_batches: micro-batches are those of one group, and dp is 2; leave it out",
+        ),
+    ],
+)
+def test_chips_that_do_not_fit_are_named(changes, message):
+    with pytest.raises(ParameterError, match=message):
+        Attention(model=TINY, **changes).build(BATCH)
+    with pytest.raises(ParameterError, match="dp: expected a machine of 2 chips for dp 2"):
+        Attention(model=TINY, dp=2).build_for(BATCH, load_machine("sda-1024"))

@@ -36,9 +36,6 @@ _MACHINE = "machine."
 _DEPTH = "machine.fifo.depth"
 """The depth of all FIFOs of a workload without a parameter for it."""
 _FILES = ("machine", "model", "place")
-_ON_CHIPS = ("decoder", "moe", "step")
-_ONE_CHIP = {"tp": 1, "ep": 1, "pp": 1, "dp": 1, "collective": "ring"}
-"""Parameters of these workloads for several chips, at their defaults."""
 _ONE_DEPTH = (
     "; design points have one depth for all FIFOs, or auto, which finds the least bytes for each "
     "run. Use depths from a file with `stepsim run --fifo-depth FILE.yaml`, or state them by "
@@ -259,13 +256,11 @@ class Design:
                 self._workload, self.given, machine=self._machine, config=self._config, data=data
             )
             values = found.workload.values()
-            plain = {name: _plain(name, value) for name, value in values.items()}
-        if self._source.text in _ON_CHIPS:
-            # Keys of runs on one chip are those of sweeps from before there were several.
+            known = fields_of(self._workload)
             plain = {
-                name: value
-                for name, value in plain.items()
-                if name not in _ONE_CHIP or value != _ONE_CHIP[name]
+                name: _plain(name, value)
+                for name, value in values.items()
+                if not (known[name].param.added and value == known[name].default)
             }
         content = [self._source.text, plain, self._machine.to_dict(), *self._sizing()]
         if self._fix is not None:

@@ -10,15 +10,17 @@ different numbers of them, and a region without requests is not built.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepsim.graph import Program, Stream, linear_load, metadata, spec
+from stepsim.graph import Program, Stream, chip, linear_load, metadata
 from stepsim.workloads.attention.graph import AttentionGraph, Lengths, Work
 from stepsim.workloads.checks import window_notes
 from stepsim.workloads.models import ATTENTION, AttentionShape
 from stepsim.workloads.parameters import Built, Counted, Data
+from stepsim.workloads.tensors import tensor_of
 
 if TYPE_CHECKING:
     from stepsim.workloads.attention.parameters import Attention
@@ -29,8 +31,8 @@ class BuiltAttention(Built):
 
     Attributes
     ----------
-    lanes : requests of each region that was built; for ``dynamic``, where the run decides, the
-        round-robin assignment.
+    lanes : requests of each region that was built, on several chips of those of the first group;
+        for ``dynamic``, where the run decides, the round-robin assignment.
     sizes : values of the symbolic sizes of the graph. They do not depend on which region
         serves which request.
     """
@@ -45,11 +47,13 @@ class BuiltAttention(Built):
     ) -> None:
         notes = []
         if len(lanes) < workload.regions:
-            notes.append(_fewer(workload, len(lengths), len(lanes)))
+            notes.append(_fewer(workload, sum(map(len, lanes)), len(lanes)))
         if workload.heads.name != workload.model.name:
             notes.append(_narrow(workload.heads.attention))
         notes += window_notes(workload.heads, workload.attention_layer)
         notes += workload.heads.notes(ATTENTION)
+        if workload.split.chips > 1:
+            notes.append(f"on {workload.split.chips} chips: {workload.split.text}")
         super().__init__(
             program,
             parameters={
@@ -86,21 +90,42 @@ class BuiltAttention(Built):
 def build_attention(workload: Attention, data: Data) -> BuiltAttention:
     """The program for the cached tokens of each request, in order."""
     heads, lengths = workload.heads.attention, workload.attended(data)
-    strategy = workload.strategy
+    strategy, split = workload.strategy, workload.split
+    shape = replace(heads, heads=heads.heads // split.tp)
     groups = workload.micro_batches or (len(lengths),)
     title = f"attention_{heads.name}_b{'+'.join(str(g) for g in groups)}_{strategy}"
+    if split.chips > 1:
+        title += f"_{split.chips}chips"
     rows = reserved(workload.max_length, lengths, workload.kv_tile)
+    lanes: tuple[tuple[int, ...], ...] = ()
     with Program(title, compute_bw=workload.compute_bw, fifo_depth=workload.fifo_depth) as program:
-        graph = AttentionGraph(program, heads, lengths, workload.kv_tile, rows, workload.types)
-        loads = _Loads(graph)
-        if strategy == "coarse":
-            lanes = coarse_lanes(groups, workload.regions, workload.requests_per_block)
-            sizes = loads.coarse(lanes)
-        else:
-            lanes = round_robin(len(lengths), workload.regions)
-            distribute = graph.interleaved if strategy == "interleaved" else graph.dynamic
-            _, sizes = distribute(loads.whole_batch(), lanes)
+        sizes: dict[Any, Any] = {}
+        for d in range(split.dp):
+            own = lengths[split.requests(len(lengths), d)]
+            shares = workload.micro_batches or (len(own),)
+            for t in range(split.tp):
+                with chip(split.chip(0, d, t)):
+                    graph = AttentionGraph(
+                        program, shape, own, workload.kv_tile, rows, workload.types
+                    )
+                    given, found = _attend(workload, graph, shares)
+                sizes |= found
+            lanes = given if d == 0 else lanes
     return BuiltAttention(program, workload, lengths, lanes, sizes)
+
+
+def _attend(
+    workload: Attention, graph: AttentionGraph, groups: Sequence[int]
+) -> tuple[tuple[tuple[int, ...], ...], Mapping[Any, Any]]:
+    """The requests of each region of a chip, and values of its symbolic sizes."""
+    loads = _Loads(graph)
+    if workload.strategy == "coarse":
+        lanes = coarse_lanes(groups, workload.regions, workload.requests_per_block)
+        return lanes, loads.coarse(lanes)
+    lanes = round_robin(graph.tasks, workload.regions)
+    distribute = graph.interleaved if workload.strategy == "interleaved" else graph.dynamic
+    _, sizes = distribute(loads.whole_batch(), lanes)
+    return lanes, sizes
 
 
 def reserved(max_length: int | None, lengths: Lengths, kv_tile: int) -> int:
@@ -173,7 +198,9 @@ class _Loads:
     def rows(self, what: str, requests: int, tile: tuple[int, int], source_rows: int) -> Stream:
         """One tile for each request: ``[1, n, 1]``."""
         return linear_load(
-            spec(requests * source_rows, tile[1], dtype=self.graph.types.activations, name=what),
+            tensor_of(
+                requests * source_rows, tile[1], dtype=self.graph.types.activations, name=what
+            ),
             tile, shape=(1, requests, 1), stride=(0, 1, 1), label=what,
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ from stepsim.deferred import deferred
 from stepsim.workloads.checks import (
     attended,
     built_in_name,
+    divides,
     reserved_tokens,
     unlike,
     windowed_layer,
@@ -19,18 +20,23 @@ from stepsim.workloads.common import (
     AttentionLayer,
     CacheType,
     ComputeBandwidth,
+    DataParallel,
     FifoDepth,
     KvTile,
     MaxLength,
+    TensorParallel,
 )
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import LayerModel, Model
-from stepsim.workloads.parameters import KV_LENGTHS, Data, Param, ParameterError
+from stepsim.workloads.parallel.machines import build_on_machine
+from stepsim.workloads.parallel.split import Split
+from stepsim.workloads.parameters import KV_LENGTHS, Built, Data, Param, ParameterError
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from stepsim.machine import Machine
     from stepsim.workloads.attention import build
     from stepsim.workloads.attention.build import BuiltAttention
 else:
@@ -52,6 +58,9 @@ class Attention(Workload):
     Requests go to regions in contiguous blocks (coarse), in turn (interleaved), or to the first
     region that has read its last key tile (dynamic). The number of requests is arbitrary. Regions
     without requests are not built.
+
+    On several chips, ``dp`` groups divide the requests, and ``tp`` members of a group the query
+    heads that share the KV head, of whose cache each member has a copy.
     """
 
     name: ClassVar = "attention"
@@ -81,6 +90,8 @@ class Attention(Workload):
     kv_dtype: CacheType = None
     shape: Annotated[Model | None, Param("model whose heads are used", like="model")] = None
     attention_layer: AttentionLayer = None
+    tp: TensorParallel = 1
+    dp: DataParallel = 1
 
     @classmethod
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
@@ -132,8 +143,17 @@ class Attention(Workload):
         """Requests of a contiguous block of the coarse strategy."""
         return self.block or COARSE_BLOCK
 
+    @property
+    def split(self) -> Split:
+        """How the heads and the requests are divided among chips."""
+        return Split(tp=self.tp, dp=self.dp)
+
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         yield from self.types.check()
+        queries = self.heads.attention.queries_per_kv_head
+        what = f"the {queries} query heads of a KV head of {self.heads.name}"
+        yield from divides("tp", self.tp, queries, what)
+        yield from self.split.check_requests(data)
         wrong = [*windowed_layer(self.heads, self.attention_layer)]
         yield from wrong or reserved_tokens(self.max_length, self.attended(data), self.kv_tile)
         if self.strategy != "coarse":
@@ -141,6 +161,9 @@ class Attention(Workload):
                 if getattr(self, name) is not None:
                     text = f"{self.strategy} distributes single requests, only coarse has blocks"
                     yield name, f"{text}; leave it out"
+        elif self.micro_batches is not None and self.dp > 1:
+            text = f"micro-batches are those of one group, and dp is {self.dp}"
+            yield "micro_batches", f"{text}; leave it out"
         elif self.micro_batches is not None and sum(self.micro_batches) != data.rows:
             shown = "+".join(map(str, self.micro_batches))
             yield (
@@ -152,6 +175,9 @@ class Attention(Workload):
     def build(self, data: Data) -> BuiltAttention:
         self.checked(data)
         return build.build_attention(self, data)
+
+    def build_for(self, data: Data, machine: Machine) -> Built:
+        return build_on_machine(self, self.split, data, machine)
 
 
 def _reserved(batch: int, data: Data) -> int:
