@@ -7,10 +7,11 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["deferred", "door", "is_installed", "missing_extras", "require"]
+__all__ = ["deferred", "door", "install_extra", "is_installed", "missing_extras", "require"]
 
 
 _EXTRAS: Final = {
@@ -80,9 +81,20 @@ def require(name: str, error: type[Exception], *inside: str, advice: str = "") -
         return import_module(name)
     except ImportError as problem:
         extra, need = _EXTRAS[name.partition(".")[0]]
-        raise error(
-            f"{need}, which is not installed: pip install 'stepsim[{extra}]'{advice}"
-        ) from problem
+        raise error(f"{need}, which is not installed: {install_extra(extra)}{advice}") from problem
+
+
+def install_extra(extra: str) -> str:
+    """The command that installs an extra where stepsim is installed.
+
+    The ``pip`` of the shell is that of another environment where stepsim was started by its path.
+    """
+    pip, python = deferred("shutil").which("pip"), Path(sys.executable)
+    if pip is None or Path(pip).absolute().parent != python.parent:
+        here = Path.cwd()
+        path = python.relative_to(here) if python.is_relative_to(here) else python
+        return f"{path} -m pip install 'stepsim[{extra}]'"
+    return f"pip install 'stepsim[{extra}]'"
 
 
 def is_installed(name: str) -> bool:

@@ -19,7 +19,7 @@ from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.runs.fifo_depths import machine_text
-from stepsim.deferred import deferred, is_installed, missing_extras
+from stepsim.deferred import deferred, install_extra, is_installed, missing_extras
 from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def demo(
     note(f"wrote {table} and {picture}" if drawn else f"wrote {table}, and no picture")
     missing = "; ".join(f"{extra} ({need})" for extra, need in missing_extras().items())
     if missing:
-        note(f"extras that are not installed, as by pip install 'stepsim[plot]': {missing}")
+        note(f"extras that are not installed, as by {install_extra('plot')}: {missing}")
     if any(row["status"] != "ok" for row in rows):
         raise typer.Exit(RUN_FAILED)
 

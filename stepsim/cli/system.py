@@ -15,7 +15,7 @@ import stepsim.simulation
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.heartbeat import Heartbeat
-from stepsim.deferred import deferred, missing_extras
+from stepsim.deferred import deferred, install_extra, missing_extras
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -60,7 +60,7 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "extras": {
-            extra: f"not installed: {need}: pip install 'stepsim[{extra}]'"
+            extra: f"not installed: {need}: {install_extra(extra)}"
             for extra, need in missing_extras().items()
         },
         "plugins": _plugins(),

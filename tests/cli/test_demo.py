@@ -54,15 +54,33 @@ def test_demo_without_extras_says_what_each_is_for(cli: Cli, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["tilings.parquet"]
     assert f"wrote {tmp_path}/tilings.parquet, and no picture\n" in outcome.err
     last = outcome.err.splitlines()[-1]
-    assert last.startswith("extras that are not installed, as by pip install 'stepsim[plot]': ")
+    install = stepsim.deferred.install_extra("plot")
+    assert last.startswith(f"extras that are not installed, as by {install}: ")
     for extra, need in (
         ("plot", "drawing needs matplotlib"),
         ("ray", "the backend ray needs ray"),
         ("graph", "a graph file needs protobuf"),
     ):
         assert f"{extra} ({need})" in last
-        assert extras[extra] == f"not installed: {need}: pip install 'stepsim[{extra}]'"
+        install = stepsim.deferred.install_extra(extra)
+        assert extras[extra] == f"not installed: {need}: {install}"
     assert "dask" not in extras
+
+
+def test_extras_are_installed_into_the_environment_of_stepsim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = tmp_path / "env" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "pip").touch(mode=0o755)
+    monkeypatch.setattr("sys.executable", str(scripts / "python"))
+    monkeypatch.setenv("PATH", "/usr/bin")
+    install = stepsim.deferred.install_extra
+    assert install("plot") == f"{scripts}/python -m pip install 'stepsim[plot]'"
+    monkeypatch.chdir(tmp_path)
+    assert install("plot") == "env/bin/python -m pip install 'stepsim[plot]'"
+    monkeypatch.setenv("PATH", str(scripts))
+    assert install("plot") == "pip install 'stepsim[plot]'"
 
 
 @pytest.mark.slow

@@ -182,12 +182,10 @@ def _blocks_beside(
 ) -> int:
     """KV blocks beside the weights of a model, on the chip that has room for the fewest."""
     if model is None or memory is None:
-        lacking = (
-            "the model" if model is None else "memory_bytes, or the machine's hbm.capacity_bytes,"
-        )
+        lacking = "model" if model is None else "memory_bytes, or the machine's hbm.capacity_bytes"
         raise ServingError(
-            f"num_blocks: missing; it follows from the memory, but {lacking} is not given; give "
-            "one of both"
+            "num_blocks: missing, and not known from the memory that the weights of the model "
+            f"leave; give {lacking}, or num_blocks itself"
         )
     share, stages = settings.memory_share, held_by_stages(model, split)
     weights = max(stage.weights for stage in stages)

@@ -154,7 +154,7 @@ class StepPrograms:
         if machine.clock_ghz is None:
             raise ServingError(
                 f"machine {machine.name} states no clock, so that its cycles have no length; set "
-                "clock_ghz of the machine"
+                "clock_ghz, as by --set clock_ghz=1 or overrides={'clock_ghz': 1}"
             )
         if workload.model.vocabulary is None:
             raise ServingError(
