@@ -17,8 +17,8 @@ HEAD = """\
 # StepDB
 
 How close are the cycles of another project's programs, measured there by the public Rust simulator
-of STeP, to those of the same programs in stepsim? Written by `python -m tests.parity.stepdb TABLE`
-with model version {version}; do not edit.
+of STeP, to those of the same programs in stepsim? The tables were
+[generated](measured-numbers.md) with model version {version}.
 
 The StepDB folder of the public repository `patrickmcewen/NextStep` holds 167 runs of May 2026:
 matrix products, activations, normalizations, attention, mixtures of experts and rotary embeddings,
