@@ -18,79 +18,44 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import network_pictures
 import pyarrow as pa
 import pyarrow.parquet as pq
 from blocks import Session, blocks
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from elements import (
+    BLUE,
+    FAINT,
+    FILL,
+    GRAY,
+    GREEN,
+    INK,
+    LEFT,
+    LETTER,
+    ORANGE,
+    PAPER,
+    RED,
+    ROW,
+    WIDTH,
+    axis,
+    legend,
+    line,
+    rect,
+    svg,
+    text,
+)
 
 import stepsim as st
 from stepsim.layered import layered
 from stepsim.report.serving.series import engines_of
 
-DRAWN = ("accesses", "activity", "circular_wait", "design", "graph", "load", "occupancy",
-         "over_time", "streams", "tiles")  # fmt: skip
+DRAWN = ("accesses", "activity", "chips", "circular_wait", "design", "graph", "load", "occupancy",
+         "over_time", "placement", "serving_loop", "streams", "tiles")  # fmt: skip
 """What a page can draw."""
 
-INK, FAINT = "var(--color-foreground-primary, #222)", "var(--color-foreground-muted, #777)"
-PAPER, FILL = "var(--color-background-primary, #fff)", "var(--color-background-secondary, #eee)"
-BLUE, ORANGE, GREEN, RED, GRAY = "#3f87d4", "#d98324", "#38a169", "#dd4b4b", "#8d939c"
 CAUSES = {"work": BLUE, "access": GREEN, "token": GRAY, "slot": ORANGE}
 """Colors of what a unit does."""
-
-LETTER, ROW = 6.6, 24.0
-"""Width of a character, and height of a row, pixels."""
-WIDTH, LEFT = 700.0, 130.0
-"""Width of a picture with an axis of time, and where the axis begins."""
-
-
-# elements
-
-
-def text(x: float, y: float, words: str, color: str = INK, more: str = "") -> str:
-    """A line of text at its base line."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{color}" {more}>{escape(words)}</text>'
-
-
-def rect(x: float, y: float, width: float, height: float, fill: str, more: str = "") -> str:
-    """A rectangle."""
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{height:.1f}" '
-        f'fill="{fill}" {more}/>'
-    )
-
-
-def line(points: Iterable[tuple[float, float]], color: str, more: str = "") -> str:
-    """A line through points."""
-    path = "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<path d="M{path}" fill="none" stroke="{color}" {more}/>'
-
-
-def svg(width: float, height: float, parts: Iterable[str]) -> str:
-    """A picture, as wide as its page at most."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'style="width:{width:.0f}px;max-width:100%;height:auto" role="img" '
-        f'font-family="sans-serif" font-size="12">{"".join(parts)}</svg>'
-    )
-
-
-def axis(until: float, top: float, bottom: float, unit: str = "cycles") -> Iterator[str]:
-    """The axis of time below a picture, with round numbers."""
-    step = next(s * 10**e for e in range(12) for s in (1, 2, 5) if until / (s * 10**e) <= 8)
-    for cycle in range(0, int(until) + 1, step):
-        x = LEFT + cycle / until * (WIDTH - LEFT - 20)
-        yield line([(x, top), (x, bottom)], FAINT, 'stroke-opacity="0.25"')
-        yield text(x, bottom + 14, f"{cycle:,}", FAINT, 'text-anchor="middle" font-size="11"')
-    yield text(WIDTH - 12, bottom + 28, unit, FAINT, 'text-anchor="end" font-size="11"')
-
-
-def legend(x: float, y: float, entries: Mapping[str, str]) -> Iterator[str]:
-    """Colors and what they mean, in a row."""
-    for words, color in entries.items():
-        yield rect(x, y - 9, 10, 10, color)
-        yield text(x + 15, y, words, FAINT, 'font-size="11"')
-        x += 30 + len(words) * LETTER
 
 
 def events(result: Any) -> list[dict[str, Any]]:
@@ -351,6 +316,27 @@ def graph(program: Any, down: float = 40.0) -> str:
     return _beside([("", _boxes(named, edges, down))])
 
 
+def serving_loop() -> str:
+    """What happens to the requests of a service: each step takes time, and ends in a new choice."""
+    named = [
+        ("requests", "a trace or a source, with times of arrival", GREEN),
+        ("router", "chooses the engine of a request", FAINT),
+        ("scheduler", "chooses the batch of a step; holds the KV blocks", BLUE),
+        ("step", "its time: a program on the machine, or a table", BLUE),
+        ("clock", "moves to the end of the step", BLUE),
+        ("clients", "TTFT, TPOT and latency of every request", GREEN),
+    ]
+    edges = [
+        (0, 1, "arrivals", FAINT),
+        (1, 2, "queues", FAINT),
+        (2, 3, "batch", FAINT),
+        (3, 4, "time", FAINT),
+        (4, 5, "tokens", FAINT),
+        (4, 2, "next step", BLUE),
+    ]
+    return _beside([("", _boxes(named, edges, 40.0))])
+
+
 def circular_wait(result: Any, down: float = 40.0) -> str:
     """The units and FIFOs of a run that is stuck, with those of the circular wait in red."""
     units = result.units["name"].to_pylist()
@@ -461,7 +447,8 @@ def _inside(folder: str) -> Iterator[None]:
 
 def drawn(call: str, names: Mapping[str, Any]) -> str:
     """The picture that a call makes with the names of a page."""
-    return str(eval(call, {**names, **{name: globals()[name] for name in DRAWN}}))
+    functions = vars(network_pictures) | globals()
+    return str(eval(call, {**names, **{name: functions[name] for name in DRAWN}}))
 
 
 @cache

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import stepsim as st
-from tests.pages import pictures
+from tests.pages import module_of_docs, pictures
+
+network_pictures = module_of_docs("network_pictures")
 
 
 def texts(picture: str) -> list[str]:
@@ -76,3 +78,41 @@ def test_work_and_accesses_take_their_share_of_the_axis() -> None:
             if one.get("fill") == color and one.get("width") != "10.0"
         )
         assert drawn / scale == pytest.approx(sum(result.units[column].to_pylist()), rel=0.05)
+
+
+def test_the_busiest_link_of_a_placement_is_red() -> None:
+    machine = st.load_machine("sda-1024", {"noc": "mesh", "noc.rows": 2, "noc.cols": 2})
+    with st.Program("copied", compute_bw=64) as program:
+        x = st.linear_load(st.spec(64, 16), tile=(16, 16)).flatten(0, 1)
+        y = x.map(st.fn.silu)
+        st.linear_store(st.map(st.fn.add, y, x), "y")
+    found = st.place(program, machine, regions={"silu#2": 1}, per_tile=4)
+    shown = [one for one in ElementTree.fromstring(network_pictures.placement(found)).iter()
+             if "text" in one.tag]  # fmt: skip
+    by_color = {color: [one.text for one in shown if one.get("fill") == color]
+                for color in (pictures.RED, pictures.BLUE)}  # fmt: skip
+    loads = sorted(int(size) for size in found.link_bytes if size)
+    assert by_color[pictures.RED] == [f"{loads[-1]:,}"]
+    assert sorted(str(one) for one in by_color[pictures.BLUE]) == sorted(
+        f"{size:,}" for size in loads[:-1]
+    )
+    names = {one.text for one in shown}
+    assert set(found.placement.operators) <= names
+
+
+def test_links_between_chips_have_their_bytes() -> None:
+    links = {"chips.count": 3, "chips.topology": "ring", "chips.gib_per_s": 1, "clock_ghz": 1}
+    machine = st.load_machine("sda-1024", {**links, "chips.latency_ns": 500})
+    with st.Program("sent", compute_bw=64) as program:
+        x = st.linear_load(st.spec(64, 16), tile=(16, 16)).flatten(0, 1)
+        with st.chip(1):
+            st.linear_store(x.map(st.fn.silu), "y")
+    run = st.simulate(program, machine)
+    used = [row for row in run.links().to_pylist() if row["link_bytes"]]
+    shown = texts(network_pictures.chips(run))
+    assert [one for one in shown if " B, " in one] == [
+        f"{row['link_bytes']:,} B, {row['link_busy_cycles'] / run.cycles:.0%}" for row in used
+    ]
+    for row in run.chips().to_pylist():
+        number = shown.index(f"chip {row['chip']}")
+        assert shown[number + 1] == f"done at {row['chip_cycles']:,}"
