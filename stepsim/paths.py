@@ -1,4 +1,4 @@
-"""Whether a path exists, also for paths that are not valid file names."""
+"""Paths that are not valid file names, or that look like something else."""
 
 from __future__ import annotations
 
@@ -26,3 +26,8 @@ def exists(path: Path, error: type[StepSimError]) -> bool:
             f"{str(path)!a:.200}: cannot be accessed: {reason}; name a file or a folder"
         ) from problem
     return True
+
+
+def local_path(path: Path) -> str:
+    """The path for Arrow, which takes ``sweep:1/runs`` for a URI of the scheme ``sweep``."""
+    return str(path.absolute() if ":" in str(path) else path)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stepsim.atomic import replacing
+from stepsim.paths import local_path
 from stepsim.results.columns import schema
 from stepsim.results.events import Events
 from stepsim.typed import typed
@@ -79,7 +80,10 @@ def write_events(result: Result, path: str | os.PathLike[str]) -> int:
     }
     written = EVENTS_SCHEMA.with_metadata({**(EVENTS_SCHEMA.metadata or {}), **about})
     count = 0
-    with replacing(path) as (part,), pq.ParquetWriter(part, written, compression="zstd") as writer:
+    with (
+        replacing(path) as (part,),
+        pq.ParquetWriter(local_path(part), written, compression="zstd") as writer,
+    ):
         waiting: list[pa.Table] = []
         for table in events_batches(events):
             waiting.append(table)

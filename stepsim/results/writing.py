@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError
+from stepsim.paths import local_path
 from stepsim.shown import shown
 
 NEEDED: Final = ("units", "fifos")
@@ -60,7 +61,7 @@ def write_tables(
     places = [neighbor(Path(path), label) for label in tables]
     with replacing(*places) as parts:
         for part, table in zip(parts, tables.values(), strict=True):
-            pq.write_table(table, part, compression="zstd")
+            pq.write_table(table, local_path(part), compression="zstd")
     for label in optional:
         if label not in tables:
             left = neighbor(Path(path), label)

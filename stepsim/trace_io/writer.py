@@ -11,6 +11,7 @@ from typing import Any
 
 from stepsim.arrow import pa, pq
 from stepsim.atomic import replacing
+from stepsim.paths import local_path
 from stepsim.trace_io.routing.origin import with_origin
 
 ROW_GROUP_ROWS = 1 << 16
@@ -120,7 +121,9 @@ class ParquetStream:
     def _write(self, group: pa.Table) -> None:
         if self._writer is None:
             schema = with_origin(group.schema, self._origin)
-            self._writer = pq.ParquetWriter(self._temporary, schema, write_page_checksum=True)
+            self._writer = pq.ParquetWriter(
+                local_path(self._temporary), schema, write_page_checksum=True
+            )
         self._writer.write_table(group)
 
     def _close(self) -> None:

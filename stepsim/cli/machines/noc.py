@@ -17,6 +17,7 @@ from stepsim.cli.options import Json, check_output
 from stepsim.cli.panels import in_panels
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, TraceError
+from stepsim.paths import local_path
 
 if TYPE_CHECKING:
     import yaml
@@ -189,7 +190,8 @@ def _read(path: Path, name: str | None) -> tuple[NocTrace | None, Any]:
             "(.json or .jsonl)"
         )
     try:
-        table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
+        place = local_path(path)
+        table = parquet.read_table(place) if path.suffix == ".parquet" else csv.read_csv(place)
         return None, table
     except (OSError, ValueError) as error:
         raise TraceError(f"{path}: {error}; expected a table of transfers") from error

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stepsim.errors import ReportError
+from stepsim.paths import local_path
 from stepsim.results import OPTIONAL, check_version, neighbor, run_of
 from stepsim.typed import typed
 
@@ -113,7 +114,7 @@ def _table(place: Path, name: str) -> pa.Table:
 
 def _read(place: Path, what: str) -> pa.Table:
     try:
-        found = pq.read_table(place, partitioning=None)
+        found = pq.read_table(local_path(place), partitioning=None)
     except FileNotFoundError:
         raise ReportError(
             f"{place}: {what} cannot be read, there is no such file; `stepsim run --out "

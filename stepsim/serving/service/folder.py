@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError, ServingError
-from stepsim.paths import exists
+from stepsim.paths import exists, local_path
 from stepsim.results import check_version
 from stepsim.serving.service.loop import Recorded
 from stepsim.serving.service.record import StepRows, joined
@@ -73,7 +73,7 @@ def read_table(folder: Path, name: str) -> pa.Table:
     ServingError : it is missing, not readable, or of another version of the columns.
     """
     try:
-        found = pq.read_table(folder / name)
+        found = pq.read_table(local_path(folder / name))
     except (OSError, pa.ArrowInvalid) as error:
         raise ServingError(f"{folder / name}: cannot be read: {error}; serve again") from error
     check_version(found.schema, folder / name, ServingError, "serve again")
@@ -212,7 +212,7 @@ class Folder:
 
 def _write(path: Path, table: pa.Table) -> None:
     with replacing(path) as (part,):
-        pq.write_table(table, part, compression="zstd", write_page_checksum=True)
+        pq.write_table(table, local_path(part), compression="zstd", write_page_checksum=True)
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from stepsim.arguments import text_of
 from stepsim.deferred import deferred, require
 from stepsim.errors import SweepError, did_you_mean
+from stepsim.paths import local_path
 from stepsim.results import check_version
 from stepsim.sweep.storage.digests import Digests, missing
 from stepsim.sweep.storage.disk import reading
@@ -53,7 +54,7 @@ def open_table(folder: str | Path, name: str = "runs") -> Any:
     files = _checked_files(place, name, manifest)
     checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     return ds.FileSystemDataset.from_paths(
-        [str(path) for path in files],
+        [local_path(path) for path in files],
         schema=table_schemas(manifest.parameters)[name].append(_DESIGN),
         format=ds.ParquetFileFormat(default_fragment_scan_options=checked),
         filesystem=fs.LocalFileSystem(),
@@ -191,7 +192,7 @@ def _checked(folder: Path, name: str, manifest: Manifest, found: TableFiles) -> 
         digests.check(path)
     for path in files[:1]:  # all are of one version
         with reading(path):
-            schema = pq.read_schema(path)
+            schema = pq.read_schema(local_path(path))
         check_version(schema, path, SweepError, "run the sweep again in a new folder")
     for path in sorted(found.present - listed):
         # Files that a killed sweep was joining have digests, but the chunks count.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stepsim.paths import local_path
 from stepsim.sweep.storage.digests import Digest, Digests, digest_of
 from stepsim.sweep.storage.disk import flush, replacing, writing
 
@@ -29,7 +30,9 @@ def write_tables(tables: Mapping[Path, pa.Table], digests: Digests) -> None:
                 # With checksums, because a flipped bit may decode to another number: for
                 # readers that ignore the digests, and for a disk that fails after the digest
                 # was checked.
-                pq.write_table(table, part, compression="zstd", write_page_checksum=True)
+                pq.write_table(
+                    table, local_path(part), compression="zstd", write_page_checksum=True
+                )
                 flush(part)
                 found[path] = digest_of(part)
         digests.record(found)

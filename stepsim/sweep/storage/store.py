@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stepsim.errors import OutputError, SweepError
-from stepsim.paths import exists
+from stepsim.paths import exists, local_path
 from stepsim.sweep.planning.plan import CODE, Plan, Point, versions
 from stepsim.sweep.running.work import ChunkRows
 from stepsim.sweep.spec.problems import listing
@@ -269,7 +269,7 @@ class Store:
         for path in table_files(self.folder, name).rows:
             self._digests.check(path)
             with reading(path):
-                rows += pq.read_metadata(path).num_rows
+                rows += pq.read_metadata(local_path(path)).num_rows
         return rows
 
     def tables(self, name: str) -> Iterator[pa.Table]:

@@ -11,6 +11,7 @@ from stepsim.arrow import pa, pq
 from stepsim.data import locate
 from stepsim.documents import parse_json
 from stepsim.errors import ArgError, TraceError
+from stepsim.paths import local_path
 
 ORIGIN_KEY: Final = b"origin"
 
@@ -40,7 +41,7 @@ def read_origin(path: str | os.PathLike[str]) -> dict[str, Any]:
     ``format`` and, if it was given, ``experts``.
     """
     try:
-        metadata = pq.read_schema(locate(path)).metadata or {}
+        metadata = pq.read_schema(local_path(locate(path))).metadata or {}
         text = metadata.get(ORIGIN_KEY, b"{}").decode()
         found = parse_json(text, str(path), TraceError).data
     except (OSError, ValueError, pa.ArrowException):

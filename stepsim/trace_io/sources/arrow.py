@@ -16,6 +16,7 @@ from typing import Any
 
 from stepsim.arrow import pa, pq
 from stepsim.errors import TraceError
+from stepsim.paths import local_path
 from stepsim.trace_io.files import check_expansion, damaged
 from stepsim.trace_io.sources.ipc_sizes import check_ipc_sizes
 
@@ -138,7 +139,7 @@ def read_schema(path: Path, kind: str) -> pa.Schema:
     """
     with _reading(path, kind):
         if kind == "parquet":
-            schema = pq.read_schema(path)
+            schema = pq.read_schema(local_path(path))
         else:
             with pa.OSFile(str(path)) as file:
                 opened = pa.ipc.open_file(file) if kind == "ipc file" else pa.ipc.open_stream(file)
@@ -246,7 +247,7 @@ def _batches(
             for index in range(opened.num_record_batches):
                 yield opened.get_batch(index), file.tell() / size
         return
-    metadata = pq.read_metadata(path)
+    metadata = pq.read_metadata(local_path(path))
     total, done = max(1, metadata.num_rows), 0
     for group in range(metadata.num_row_groups):
         # One by one, since pyarrow keeps what it has read when it reads several row groups.
@@ -311,12 +312,15 @@ def _opened_group(
     cure = "check that it is the recorded data, and write it in smaller row groups"
     check_expansion(path, "a row group", packed, unpacked, cure)
     return pq.ParquetFile(
-        path, metadata=metadata, read_dictionary=shared, page_checksum_verification=True
+        local_path(path),
+        metadata=metadata,
+        read_dictionary=shared,
+        page_checksum_verification=True,
     )
 
 
 def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
-    with pq.ParquetFile(path, pre_buffer=True) as file:
+    with pq.ParquetFile(local_path(path), pre_buffer=True) as file:
         metadata, schema = file.metadata, file.schema_arrow
         known = [name for name in schema.names if name in labels]
         if known:
