@@ -268,6 +268,22 @@ def test_what_is_not_possible_on_several_chips_is_refused() -> None:
         st.place(program, placed)
 
 
+def test_a_contradicted_assumption_leaves_the_memory_of_chips_unknown() -> None:
+    with st.Program("assumed", compute_bw=64) as program:
+        x = st.linear_load(st.spec(4, 8), tile=(1, 8)).flatten(0, 1)
+        parts = st.partition(x, st.routing([[0], [1], [0], [0]], 2).multihot())
+        with st.chip(1):
+            for part in parts:
+                part.promote().bufferize(1).streamify().consume()
+        program.assume_equal(parts[0].shape[0], parts[1].shape[0])
+    run = st.simulate(program, machine())
+    assert run.status == "failed"
+    assert "the assumption 'n0 == n1' does not hold" in str(run.diagnosis)
+    assert run.chips()["onchip_bytes"].null_count == run.chips().num_rows
+    small = st.simulate(program, machine(onchip__capacity_bytes=1))
+    assert (small.status, small.cycles) == ("failed", run.cycles)
+
+
 @pytest.mark.parametrize("outstanding", [None, 4])
 @pytest.mark.parametrize("chips", [(0, 0, 0), (0, 1, 2)])
 def test_ensembles_move_the_first_channels_of_the_ports_of_every_chip(

@@ -139,11 +139,14 @@ class Fit:
         return {row.operator.title(): row.sizes[1] for row in rows if row.sizes[1] != 0}
 
     def held(self, symbols: Mapping[Any, Any] | Bindings) -> dict[str, int] | None:
-        """Bytes by operator; None where sizes are not known."""
+        """Bytes by operator; None where sizes are not known, or contradict an assumption."""
         sizes = self._sizes
         if all(isinstance(size, int) for size in sizes.values()):
             return sizes
-        table = substitution(self._prepared.program, symbols)
+        try:
+            table = substitution(self._prepared.program, symbols)
+        except ArgError:
+            return None  # the run fails for it, and says why
         used = {s for size in sizes.values() if not isinstance(size, int) for s in size.symbols()}
         if not used <= table.keys():
             return None
