@@ -348,3 +348,14 @@ def test_a_path_is_that_of_the_run() -> None:
     found = what_if(prepared, path=path)
     errors = zip(found.changes, found.table["prediction_error"].to_pylist(), strict=True)
     assert sum(error is None and not change.par_dispatch for change, error in errors) < 3
+
+
+def test_fifos_between_the_same_two_operators_have_names_of_their_own() -> None:
+    with st.Program("own parts", compute_bw=64, fifo_depth=1) as program:
+        flags = st.selector(np.array([[1, 0], [1, 1], [0, 1], [1, 1], [1, 1]]))
+        for part in st.partition(flags, flags):
+            part.repeat(9).consume()
+    found = what_if(program, "sda-1024", most=50)
+    names = found.table["change"].to_pylist()
+    assert "twice the depth of selector#0 -> partition#1 (FIFO selector#0>0)" in names
+    assert len(set(names)) == len(names) == len(found.variants)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ from stepsim.explain.queues import DeeperQueues, deeper_queues
 from stepsim.graph import PAR_DISPATCH, Compute, Routing
 from stepsim.lowering import compute_bandwidths, dispatch_widths
 from stepsim.machine import MOST_CHANNELS, Hbm, Machine, Port, load_machine
-from stepsim.results import flows_text, place_of
+from stepsim.results import flow_of, flows_text, place_of
 from stepsim.simulation import ImageRun, Limits, Prepared, Variant
 
 if TYPE_CHECKING:
@@ -304,6 +305,7 @@ def _queues(prepared: Prepared, done: ImageRun, most: int) -> Iterator[Change]:
         "--fifo-depth auto finds depths that are as fast",
         fifo_depths=dict.fromkeys(names), buildable=False,
     )  # fmt: skip
+    flows = Counter(map(flow_of, names, _consumers(prepared, names)))
     groups: dict[str, list[int]] = {}
     waits = records["wait_out"].tolist()
     for fifo in sorted(range(len(names)), key=lambda c: (-waits[c], c)):
@@ -313,6 +315,8 @@ def _queues(prepared: Prepared, done: ImageRun, most: int) -> Iterator[Change]:
     for members in list(groups.values())[:most]:
         targets = [names[fifo] for fifo in sorted(members)]
         title = flows_text(zip(targets, _consumers(prepared, targets), strict=True))
+        if flows[title] > 1:
+            title += f" (FIFO {targets[0]})"  # of several between the same two
         twice = {names[fifo]: _FACTOR * int(records["cap"][fifo]) for fifo in sorted(members)}
         depths = set(twice.values())
         how = (
