@@ -6,6 +6,7 @@ from stepsim.lowering.addresses import (
 )
 from stepsim.lowering.builder import build_image as build_image
 from stepsim.lowering.carriers import (
+    CARRIERS as CARRIERS,
     MULTICAST as MULTICAST,
     RECEIVE as RECEIVE,
     SEND as SEND,

@@ -38,6 +38,9 @@ SEND_MESSAGE: Final = "SendMessage"
 RECEIVE_MESSAGE: Final = "ReceiveMessage"
 """Units at both ends of a route between chips."""
 
+CARRIERS: Final = frozenset({SEND, MULTICAST, RECEIVE, SEND_MESSAGE, RECEIVE_MESSAGE})
+"""Operators of all carriers; they alone read the FIFOs that a network adds."""
+
 INTERFACE_DEPTH: Final = 2
 """Tokens that wait for the network with their producer: as few as do not slow it down."""
 

@@ -141,7 +141,9 @@ class DeadlockRuns:
         done = self.executed(dict(zip(names, depths.tolist(), strict=True)))
         assert done.diagnosis is not None  # every run that is not ok has one
         slots = [wait.fifo for wait in done.diagnosis.waits if wait.reason == "slot"]
-        full = {self.rows[name] for name in done.diagnosis.deepen or slots}
+        # A FIFO of what is under way is full when that behind it is.
+        held = [name for name in done.diagnosis.deepen or slots if name in self.rows]
+        full = {self.rows[name] for name in held}
         return np.array([STUCK if name in full else 0 for name in names], np.int64)
 
     def _begin(self) -> Limits:

@@ -93,7 +93,8 @@ class ProgramRuns:
         self._stamps = [] if some else [stamps_of(run) for run in made]
         self.cycles = tuple(run.totals.cycles for run in made)
         if not stated:
-            largest = np.max([largest_tokens(run) for run in made], 0)
+            # Those of carriers follow those of the program.
+            largest = np.max([largest_tokens(run)[: len(sizes)] for run in made], 0)
             sizes = np.where(sizes > 0, sizes, largest)
         self.token_bytes = np.maximum(sizes, 1)
         numbers = self.sized.tolist()

@@ -17,6 +17,7 @@ from stepsim.errors import ArgError
 from stepsim.simulation import Prepared
 from stepsim.sizing import deadlock_runs
 from stepsim.sizing.deadlock import fix_deadlock
+from tests.placement.test_placed_runs import machine
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
 from tests.simulation.programs import centered
@@ -381,3 +382,17 @@ def test_what_is_no_deadlock_or_no_argument_is_refused() -> None:
         fix_deadlock(prepared, limits=3)  # type: ignore[arg-type]
     with pytest.raises(ArgError, match="prepare"):
         fix_deadlock("center")  # type: ignore[arg-type]
+
+
+def test_of_a_placed_program_the_fifos_of_the_program_are_deepened() -> None:
+    program, target = centered(8), machine(**{"flits.window": 1})
+    stuck = st.simulate(program, target, fifo_depth=2, place="row-major")
+    assert stuck.diagnosis is not None
+    assert list(stuck.diagnosis.deepen) == ["x#0>1"]
+    prepared = st.prepare(program, target, fifo_depth=2, place="row-major")
+    fix = fix_deadlock(prepared)
+    assert (fix.status, fix.depths, fix.is_least) == ("fixed", {"x#0>1": 5}, True)
+    assert prepared.changed(fifo_depths=fix.depths).run().cycles == fix.cycles
+    for depth in (3, 4):
+        assert prepared.changed(fifo_depths={"x#0>1": depth}).run().status == "deadlock"
+    assert st.why(program, target, fifo_depth=2, place="row-major").fix == fix

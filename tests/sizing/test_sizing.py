@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import stepsim as st
+from tests.placement.test_placed_runs import machine
 
 BYPASS = "linear_load#0>1"
 
@@ -196,3 +197,19 @@ def test_a_file_that_is_not_there_and_the_word_of_the_command_line(tmp_path: Pat
         st.simulate(center(), fifo_depth=tmp_path / "none.yaml")
     with pytest.raises(st.errors.ArgError, match=r"st\.size_fifos"):
         st.simulate(center(), fifo_depth="auto")
+
+
+def test_a_placed_program_with_tiles_that_only_a_run_knows_is_sized() -> None:
+    with st.Program("ragged", compute_bw=64) as program:
+        zeros, lengths = st.metadata([0, 0, 0]), st.metadata([3, 1, 2])
+        addresses = st.flat_map(zeros, st.fn.cache_read_addresses(3), lengths)
+        rows = st.random_load(addresses, st.spec(16, 2), (1, 2)).map(st.fn.silu)
+        rows.accum(st.fn.pack_rows, rank=1).map(st.fn.exp).consume()
+    prepared = st.prepare(program, machine(), place="row-major")
+    found = st.size_fifos(prepared)
+    sized, free = (
+        prepared.changed(fifo_depths=depths).run()
+        for depths in (found.depths, dict.fromkeys(found.depths))
+    )
+    assert free.cycles <= sized.cycles <= 1.01 * free.cycles
+    assert found.bytes == st.size_fifos(program, machine()).bytes

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepsim.graph import Function
 from stepsim.kernels import INFINITY, Status
-from stepsim.lowering import Image
+from stepsim.lowering import CARRIERS, Image
 from stepsim.results import Diagnosis, Failure, Wait
 from stepsim.simulation.outcome.abort_reasons import abort_reason
 from stepsim.simulation.outcome.open_waits import awaited_inputs
@@ -127,5 +127,8 @@ def diagnose(
         summary = f"{len(failures)} of {count} units failed, {len(waits)} are blocked"
     else:
         summary = f"deadlock: {len(waits)} of {count} units are blocked and nothing can run"
-    full = list(dict.fromkeys(wait.fifo for wait in cycle if wait.reason == "slot"))
+    # Depths are of the FIFOs of the program: those of what is under way are the network's.
+    ops = dict(zip(image.unit_names, image.unit_ops, strict=True))
+    slots = [wait for wait in cycle if wait.reason == "slot" and ops[wait.peer] not in CARRIERS]
+    full = list(dict.fromkeys(wait.fifo for wait in slots))
     return Diagnosis(status, summary, failures, cycle, waits, full)
