@@ -210,12 +210,13 @@ class TraceFile:
     def _write(self, packet: pb.TracePacket) -> None:
         data = packet.SerializeToString()
         chunk, size = self._chunk, len(data)
-        self.written += size + 2 + (size > 127)
+        before = len(chunk)
         chunk.append(10)  # field 1 of Trace, a packet
         while size > 127:
             chunk.append(size & 127 | 128)
             size >>= 7
         chunk.append(size)
         chunk += data
+        self.written += len(chunk) - before
         if len(chunk) > _CHUNK:
             self.close()

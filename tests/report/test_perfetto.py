@@ -247,6 +247,16 @@ def test_thinning_keeps_every_cycle_at_every_grain(result: st.Result) -> None:
     assert counts[-1] < counts[0] / 4
 
 
+def test_the_size_of_a_file_with_many_names_is_stated(tmp_path: Path) -> None:
+    with st.Program("many", compute_bw=64) as program:
+        for number in range(150):
+            x = st.linear_load(st.spec(4, 4), tile=(4, 4), label=f"load_{number:0100}")
+            x.consume()
+    path = tmp_path / "many.pftrace"
+    made = write_perfetto(st.simulate(program, record=True), path)
+    assert made.nbytes == path.stat().st_size
+
+
 def test_what_is_not_recorded_or_not_there(result: st.Result, tmp_path: Path) -> None:
     with pytest.raises(ArgError, match="was not recorded; use simulate"):
         write_perfetto(moe().result(), tmp_path / "t.pftrace")
