@@ -75,7 +75,8 @@ def _close(program: Any) -> None:
     for op in list(program.operators):
         for out in op.outputs:
             if not program.readers(out) and out.key not in looped:
-                st.consume(out)
+                with st.chip(op.chip):
+                    st.consume(out)
 
 
 def _obey(g: Grown, program: Any) -> None:
@@ -264,13 +265,19 @@ def _more(g: Grown, program: Any) -> None:
         lambda: call("st.routing", st.routing, [[0]], 1),
         lambda: call("st.load_machine", st.load_machine, "sda-1024").summary(),
         lambda: call("program.set_depth", program.set_depth, g.any(), 3),
-        lambda: call("program.rewrite", program.rewrite, lambda p: None),
+        lambda: _rewrite(g, program),
         lambda: g.script.exactly("program.__enter__", program.__enter__),
         lambda: call(
             "st.workloads.Data.of", st.workloads.Data.of, routing=[[0, 1]], kv_lengths=[3], rows=1
         ),
     ]
     rng.choice(actions)()
+
+
+def _rewrite(g: Grown, program: Any) -> None:
+    rule = g.script.maybe(lambda p: None)
+    # What a rule raises is its author's.
+    g.script.exactly("program.rewrite", program.rewrite, repr if callable(rule) else rule)
 
 
 def _machine_class(g: Grown) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,16 @@ class Grown:
 
     Attributes
     ----------
+    chips : number of chips that operators are on.
     streams : all streams so far.
     routings : routing tables with indices that fit, for the bindings of a run.
     lengths : streams of lengths with their values, for the bindings of metrics.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, chips: int = 1) -> None:
         self.script = script
         self.rng = script.rng
+        self.chips = chips
         self.streams: list[Any] = []
         self.routings: list[tuple[Any, Any]] = []
         self.lengths: list[tuple[Any, Any]] = []
@@ -393,6 +396,7 @@ def grow(g: Grown, steps: int) -> None:
     """Some steps; those that are refused leave the program as it was."""
     for _ in range(steps):
         try:
-            g.rng.choice(STEPS)(g)
+            with st.chip(g.rng.randrange(g.chips)) if g.chips > 1 else nullcontext():
+                g.rng.choice(STEPS)(g)
         except Refused:
             continue

@@ -217,7 +217,10 @@ def _check_steps(result: ServeResult, spec: dict[str, Any]) -> None:
 
 
 def _check_load(result: ServeResult, spec: dict[str, Any]) -> None:
-    """Requests that run or wait at a step of the only engine are those that have not ended."""
+    """Requests that run or wait at a step of the only engine are those that have not ended.
+
+    In a static batch those that have ended keep their blocks until all have.
+    """
     if "split" in spec or spec.get("replicas", 1) != 1:
         return
     arrival, end = (result.requests[f"{n}_ns"].to_numpy() for n in ("arrival", "finish"))
@@ -225,4 +228,5 @@ def _check_load(result: ServeResult, spec: dict[str, Any]) -> None:
         at = row["start_ns"]
         there = int(np.sum((arrival <= at) & (end > at)))
         counted = row["running_requests"] + row["waiting_requests"]
-        assert counted == there, f"{counted} requests at {at} ns, expected {there}"
+        held = spec["scheduler"] == "static" and counted > there
+        assert held or counted == there, f"{counted} requests at {at} ns, expected {there}"
