@@ -13,7 +13,7 @@ from stepsim.errors import ServingError, WorkloadError, did_you_mean
 from stepsim.paths import exists
 from stepsim.serving.scheduling.settings import SchedulingChoices
 from stepsim.serving.service.choices import ServeChoices
-from stepsim.workloads import Field, ParameterError, fields_of, find_workload
+from stepsim.workloads import MODELS, Field, Model, ParameterError, fields_of, find_workload
 
 STEP: Final = "step"
 """The workload whose programs are the steps of a service."""
@@ -180,7 +180,14 @@ def _plain(value: Any) -> Any:
         return value
     if type(value) in (int, float):
         return value
-    return str(value)
+    return _model(value) if isinstance(value, Model) else str(value)
+
+
+def _model(model: Model) -> str | dict[str, Any]:
+    """What makes the model again: its file, the name that it has here, or its dimensions."""
+    if model.where != model.name or MODELS.get(model.name) is model:
+        return model.where
+    return model.description()
 
 
 def _why_unknown(name: object, known: Iterable[str]) -> str:

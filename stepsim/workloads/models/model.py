@@ -215,6 +215,22 @@ class Model:
             own["layer"] = self.layer
         return {name: _plain(value) for name, value in own.items()}
 
+    def description(self) -> dict[str, Any]:
+        """Its dimensions by key, as in a YAML file; :meth:`parse` makes it again of them."""
+        found: dict[str, Any] = {
+            "name": self.name, "model_dim": self.model_dim, "layers": self.layers,
+            "vocabulary": self.vocabulary, "experts": _given(self.experts),
+            "attention": _given(self.heads), "dense": _given(self.dense),
+            "layer": None if self.layer in (None, LLAMA) else _given(self.layer),
+        }  # fmt: skip
+        if self.windows is not None and found["attention"] is not None:
+            layers = self.windows.layers
+            windowed = {} if layers is None else {"windowed_layers": list(layers)}
+            found["attention"] |= {"window": self.windows.tokens, **windowed}
+        found = {name: value for name, value in found.items() if value is not None}
+        types = ("weight_dtype", "activation_dtype", "kv_dtype")
+        return found | {name: str(getattr(self, name)) for name in types}
+
     @property
     def moe(self) -> MoEShape:
         """Its experts; ArgError if it has no experts."""
@@ -312,6 +328,13 @@ def _are_pairs(value: Any) -> bool:
         isinstance(one, tuple) and len(one) == 2 and all(isinstance(text, str) for text in one)
         for one in value
     )
+
+
+def _given(part: Any) -> dict[str, Any] | None:
+    """The values of a part that are stated; None without one."""
+    if part is None:
+        return None
+    return {name: value for name, value in asdict(part).items() if value is not None}
 
 
 def _plain(value: Any) -> Any:

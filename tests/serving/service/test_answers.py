@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -18,8 +18,10 @@ from stepsim.serving import (
     what_if_served,
     why_served,
 )
+from stepsim.serving.answers.again import spec_of
 from stepsim.serving.service.folder import FILES
 from stepsim.serving.service.serve import Service
+from stepsim.workloads import Model
 from tests.serving.service.doubles import PerToken, three
 
 _FIXED: dict[str, Any] = {
@@ -184,3 +186,24 @@ def test_objects_cannot_be_served_again() -> None:
         what_if_served(result, "max_num_seqs=1")
     with pytest.raises(ArgError):
         serve(trace=three(), resume=True)
+
+
+_TINY: Final = {
+    "name": "tiny", "model_dim": 64, "layers": 2, "vocabulary": 256,
+    "attention": {"heads": 4, "kv_heads": 2, "head_dim": 16, "window": 8, "windowed_layers": [1]},
+    "experts": {"count": 4, "active": 2, "inner_dim": 32, "shared_inner": 16},
+    "dense": {"inner_dim": 96, "layers": 1}, "weight_dtype": "fp8",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", ["file", "dimensions"])
+def test_what_if_of_a_model_of_the_user(tmp_path: Path, given: str) -> None:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(json.dumps(_TINY))
+    asked = _FIXED | {"rate": 100.0, "memory_bytes": 10**6, "num_blocks": None}
+    asked["model"] = str(path) if given == "file" else _TINY
+    serve(**asked, out=tmp_path / "one")
+    one = ServeResult.read(tmp_path / "one")
+    found = what_if_served(one, "max_num_seqs x4")
+    assert found.result.requests.equals(serve(**(asked | {"max_num_seqs": 4})).requests)
+    assert spec_of(one).choices.model == Model.parse(_TINY)
