@@ -73,6 +73,14 @@ class _Read(AbstractTemplate):  # type: ignore[misc]
         return None
 
 
+@infer_global(operator.getitem)
+class _Cut(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], Column) and args[1] == types.slice2_type:
+            return signature(args[0], args[0], args[1])
+        return None
+
+
 @infer_global(operator.setitem)
 class _Write(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
@@ -88,6 +96,16 @@ def _read(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     if isinstance(of.dtype, types.Record):
         return at
     return context.unpack_value(builder, of.dtype, at)
+
+
+@lower_builtin(operator.getitem, Column, types.slice2_type)  # type: ignore[untyped-decorator]
+def _cut(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """The entries from one on, as ``words[begin:]`` has them; the end is not looked at."""
+    begin = context.make_helper(builder, sig.args[1], args[1]).start
+    if not IS_CHECKED:
+        return builder.gep(args[0], [begin], inbounds=True)
+    first, length = cgutils.unpack_tuple(builder, args[0], 2)
+    return column(builder, builder.gep(first, [begin]), builder.sub(length, begin))
 
 
 @lower_builtin(operator.setitem, Column, types.Integer, types.Any)  # type: ignore[untyped-decorator]

@@ -78,7 +78,12 @@ def _loop(model: str, carries: Carries) -> Any:
 
         around: Any = carried if carries == "network" else chip_memories
         advance = kernels.get("advance", carried.rest)
-        its = {"issue_at_memory": kernels["issue"], "advance_memory": advance}
+        unknown = carried.may_end if "advance" in kernels else carried.never_ends
+        its = {
+            "issue_at_memory": kernels["issue"],
+            "advance_memory": advance,
+            "ends_from": kernels.get("ends_from", unknown),
+        }
         kernels = {
             name: inlined(_with(_plain(getattr(around, name)), f"{name}_{model}", **its))
             for name in ("issue", "advance")

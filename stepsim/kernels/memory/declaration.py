@@ -7,6 +7,9 @@
     Run the memory up to and including cycle ``limit``, but not past the first completion it
     creates. It is called only when no unit can run, so all requests still to come are issued at or
     after ``limit``. A model that knows the completion when an access is issued needs none.
+``ends_from(state)``
+    A cycle before which the memory ends no access, of those issued so far. Beside a network the
+    memory need not be run up to there. A model may leave it out.
 
 Every access completed is entered in the calendar: ``schedule(state, unit, clock)``. A model may
 keep what it likes in ``state.free_at`` (one word for each memory channel), in the port records and
@@ -56,7 +59,7 @@ class MemoryModel:
     listed : a machine may name it.
     shared : all operators share the channels of the machine, so that its peak bandwidth limits
         them; without it no bandwidth utilization is reported.
-    kernels : ``issue`` and ``advance``, compiled.
+    kernels : ``issue``, ``advance`` and ``ends_from``, compiled.
     tables : what makes the table from the number of memory channels and the bundle size of every
         port.
     bounded_tables : the same with the bound of the requests of a port that are under way; without
@@ -84,6 +87,10 @@ class MemoryModel:
     def advance(self, function: Callable[..., Any]) -> Any:
         """Decorator of the kernel that lets time pass."""
         return self.kernels.setdefault("advance", inlined(function))
+
+    def ends_from(self, function: Callable[..., Any]) -> Any:
+        """Decorator of the kernel that says when an access may end."""
+        return self.kernels.setdefault("ends_from", inlined(function))
 
     def table(self, function: Callable[..., MemoryTable]) -> Callable[..., MemoryTable]:
         """Decorator of the function (channels, bundles) that makes the table of a run."""

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stepsim.kernels.build.jit import inlined, kernel
+from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.memory.accesses import (
     begin,
     complete,
@@ -321,3 +322,15 @@ def advance(state, limit):
         while shared.memory_active > 0 and state.ports[state.active[0]].due <= t:
             limit = _end_bundles(state, limit)
     shared.memory_now = t
+
+
+@PUBLISHED.ends_from
+def ends_from(state):
+    """The first cycle in which the state of a port changes: none ends an access before."""
+    shared = state.globals[0]
+    first = INFINITY
+    if shared.memory_active > 0:
+        first = state.ports[state.active[0]].due - 1
+    if shared.memory_pending > 0:
+        first = min(first, state.ports[state.pending[0]].due)
+    return first

@@ -21,12 +21,24 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels.build.jit import inlined, kernel
+from stepsim.kernels.build.by_reference import by_reference
+from stepsim.kernels.build.jit import apart, inlined, kernel
 from stepsim.kernels.calendar import next_unit, schedule
 from stepsim.kernels.layout import INFINITY, Cause
 from stepsim.kernels.memory.dispatch import advance as advance_memory, issue as issue_at_memory
+from stepsim.kernels.memory.published import ends_from
 from stepsim.kernels.noc import messages
-from stepsim.kernels.noc.calendars import NOTHING, book, first_free, without_past
+from stepsim.kernels.noc.calendars import NOTHING, reserve, without_past
+from stepsim.kernels.noc.event_queue import (
+    EACH_EVENT,
+    QUEUE_WORDS,
+    begin_queue,
+    drop_first,
+    enter,
+    first_number,
+    first_time,
+    has_room,
+)
 from stepsim.kernels.noc.heap import drop_event, push_event
 from stepsim.kernels.noc.trees import (
     book_at_all,
@@ -57,16 +69,18 @@ at once, ports of the longest route, place of what can grow."""
 
 _BEGUN: Final = 9
 _FULL: Final = 10
-_SIZE: Final = 11  # of the heap of segments
+_SPARE: Final = 11  # first interval without use
 _CREATED: Final = 12  # of the heap of routes
-_SPARE: Final = 13  # first interval without use
-_UNUSED: Final = 14  # first packet without use
+_UNUSED: Final = 13  # first packet that is no longer used
+_FIRST_NEW: Final = 14  # first packet that never was
 _SEGMENTS: Final = 15  # segments so far
 _LISTED: Final = 16  # routes that come to have a packet to send
 _LEFT: Final = 17  # of a recorded run: one more than the cycle whose events are not all served
-_HEADER: Final = 18
+_PLACES: Final = 18  # of intervals, and as many for events
+_EVENTS: Final = 19  # of segments
+_HEADER: Final = _EVENTS + QUEUE_WORDS
 
-_EACH_PORT: Final = 4
+_EACH_PORT: Final = 6
 
 _PATH: Final = 0
 _LENGTH: Final = 1
@@ -74,6 +88,7 @@ _UNIT: Final = 2
 _OLDEST: Final = 4
 _LATEST: Final = 5
 _WAITING: Final = 6
+_DUE: Final = 7
 _FRESH: Final = 9
 _COUNT: Final = 10
 _BYTES: Final = 11
@@ -86,7 +101,8 @@ _ARRIVAL: Final = 3
 _AFTER: Final = 4
 _ROUTE: Final = 5
 _EACH_PACKET: Final = 6
-GROWING: Final = 5
+_EACH_INTERVAL: Final = 3
+GROWING: Final = _EACH_INTERVAL + EACH_EVENT
 """Words of an interval and an event."""
 
 _HOP_BITS: Final = PORT_BITS
@@ -101,7 +117,8 @@ MOST_PACKETS: Final = 1 << _PACKET_BITS
 def network_words(ports: int, routes: int, packets: int, longest: int) -> int:
     """Words of a network that can be counted beforehand."""
     each_packet = _EACH_PACKET + 2 * longest
-    return _HEADER + _EACH_PORT * ports + _EACH_ROUTE * routes + each_packet * packets
+    fixed = _HEADER + _EACH_PORT * ports + _EACH_ROUTE * routes
+    return fixed + each_packet * packets
 
 
 def lacks_events(words: NDArray[np.int64]) -> bool:
@@ -135,7 +152,7 @@ class Carried(NamedTuple):
     Attributes
     ----------
     free : first cycle in which an injection port is free. [ports]
-    first, begins, ends, nexts : calendars, of inputs behind outputs, and their intervals.
+    first, last, begins, ends, nexts : calendars, of inputs behind outputs, and their intervals.
     waited : cycles that segments waited for a port. [ports]
     path, length, unit : of a route: place of its ports among the parameters, their number, negative
         for a tree, and the unit that receives. A tree is a route, and behind it comes one for each
@@ -149,11 +166,12 @@ class Carried(NamedTuple):
         segment and the next packet of its route. [packets]
     booked : end of the last segment of a packet at every port of its route. [packets x longest]
     begun : of a recorded run, begin of the segments that follow each other up to that.
-    times, numbers : heap of segments.
+    queue, events : of segments; see :mod:`stepsim.kernels.noc.event_queue`.
     """
 
     free: Any
     first: Any
+    last: Any
     waited: Any
     path: Any
     length: Any
@@ -176,8 +194,8 @@ class Carried(NamedTuple):
     begins: Any
     ends: Any
     nexts: Any
-    times: Any
-    numbers: Any
+    queue: Any
+    events: Any
 
 
 @inlined
@@ -188,19 +206,16 @@ def _arrays(words):
     c = b + _EACH_ROUTE * r
     d = c + _EACH_PACKET * n
     e = words[_POOL]
-    k = (len(words) - e) // GROWING
+    k = words[_PLACES]
     return Carried(
-        words[a : a + p], words[a + p : a + 3 * p], words[a + 3 * p : b],
-        words[b : b + r], words[b + r : b + 2 * r], words[b + 2 * r : b + 3 * r],
-        words[b + 3 * r : b + 4 * r], words[b + 4 * r : b + 5 * r], words[b + 5 * r : b + 6 * r],
-        words[b + 6 * r : b + 7 * r], words[b + 7 * r : b + 8 * r], words[b + 8 * r : b + 9 * r],
-        words[b + 9 * r : b + 10 * r],
-        words[c : c + n], words[c + n : c + 2 * n], words[c + 2 * n : c + 3 * n],
-        words[c + 3 * n : c + 4 * n], words[c + 4 * n : c + 5 * n], words[c + 5 * n : d],
-        words[d : d + n * words[_LONGEST]],
-        words[d + n * words[_LONGEST] : d + 2 * n * words[_LONGEST]],
-        words[e : e + k], words[e + k : e + 2 * k], words[e + 2 * k : e + 3 * k],
-        words[e + 3 * k : e + 4 * k], words[e + 4 * k : e + 5 * k],
+        words[a:], words[a + p :], words[a + 3 * p :], words[a + 5 * p :],
+        words[b:], words[b + r :], words[b + 2 * r :], words[b + 3 * r :], words[b + 4 * r :],
+        words[b + 5 * r :], words[b + 6 * r :], words[b + 7 * r :], words[b + 8 * r :],
+        words[b + 9 * r :],
+        words[c:], words[c + n :], words[c + 2 * n :], words[c + 3 * n :], words[c + 4 * n :],
+        words[c + 5 * n :], words[d:], words[d + n * words[_LONGEST] :],
+        words[e:], words[e + k :], words[e + 2 * k :],
+        words[_EVENTS:], words[e + _EACH_INTERVAL * k :],
     )  # fmt: skip
 
 
@@ -223,21 +238,66 @@ def _begin(state, constants):
         words[i] = state.parameters[constants + i]
     words[_BEGUN] = 1
     first = _HEADER + words[_PORTS]
-    for i in range(2 * words[_PORTS]):
+    for i in range(4 * words[_PORTS]):
         words[first + i] = NOTHING
     ends = _routes(words, _OLDEST)
     for i in range(3 * words[_ROUTES]):
         words[ends + i] = NOTHING
-    after = _packets(words, _AFTER)
-    for i in range(words[_PACKETS]):
-        words[after + i] = i + 1
-    words[after + words[_PACKETS] - 1] = NOTHING
+    words[_UNUSED] = NOTHING
 
 
 @inlined
 def has_place(state, constants):
     """Whether the next packet has a place; those on a chip are counted beforehand."""
     return state.parameters[constants] != messages.MARK or messages.has_place(state, constants)
+
+
+@inlined
+def _new_packet(words, arrival):
+    after = _packets(words, _AFTER)
+    packet = words[_UNUSED]
+    if packet == NOTHING:
+        packet = words[_FIRST_NEW]
+        words[_FIRST_NEW] += 1
+    else:
+        words[_UNUSED] = words[after + packet]
+    words[_packets(words, _ARRIVAL) + packet] = arrival
+    words[after + packet] = NOTHING
+    return packet
+
+
+@inlined
+def _created(words, route, create, nbytes, flits, arrival):
+    words[_routes(words, _COUNT) + route] += 1
+    words[_routes(words, _BYTES) + route] += nbytes
+    words[_routes(words, _SENT) + route] += flits
+    packet = _new_packet(words, arrival)
+    words[_packets(words, _CREATE) + packet] = create
+    words[_packets(words, _FLITS) + packet] = flits
+    words[_packets(words, _ROUTE) + packet] = route
+    return packet
+
+
+@inlined
+def _follow(words, first, route, packet):
+    # The packet comes behind the latest of its route, of those that begin with the field ``first``;
+    # whether it is the only one.
+    begin = _routes(words, first) + route
+    latest = _routes(words, _LATEST) + route
+    alone = words[begin] == NOTHING
+    if alone:
+        words[begin] = packet
+    else:
+        words[_packets(words, _AFTER) + words[latest]] = packet
+    words[latest] = packet
+    return alone
+
+
+@inlined
+def _list(words, route):
+    # The route comes to have a packet to send.
+    words[_routes(words, _FRESH) + words[_LISTED]] = route
+    words[_LISTED] += 1
 
 
 @kernel
@@ -252,29 +312,12 @@ def send_packet(state, constants, route, path, length, unit, create, nbytes, fli
     words[_routes(words, _PATH) + route] = path
     words[_routes(words, _LENGTH) + route] = length
     words[_routes(words, _UNIT) + route] = unit
-    words[_routes(words, _COUNT) + route] += 1
-    words[_routes(words, _BYTES) + route] += nbytes
-    words[_routes(words, _SENT) + route] += flits
-    after = _packets(words, _AFTER)
-    packet = words[_UNUSED]
-    words[_UNUSED] = words[after + packet]
-    words[_packets(words, _CREATE) + packet] = create
-    words[_packets(words, _FLITS) + packet] = flits
-    words[_packets(words, _ARRIVAL) + packet] = NOTHING
-    words[_packets(words, _ROUTE) + packet] = route
-    words[after + packet] = NOTHING
-    oldest = _routes(words, _OLDEST) + route
-    latest = _routes(words, _LATEST) + route
+    packet = _created(words, route, create, nbytes, flits, NOTHING)
+    _follow(words, _OLDEST, route, packet)
     waiting = _routes(words, _WAITING) + route
-    if words[oldest] == NOTHING:
-        words[oldest] = packet
-    else:
-        words[after + words[latest]] = packet
-    words[latest] = packet
     if words[waiting] == NOTHING:
         words[waiting] = packet
-        words[_routes(words, _FRESH) + words[_LISTED]] = route
-        words[_LISTED] += 1
+        _list(words, route)
 
 
 @kernel
@@ -289,42 +332,16 @@ def send_to_all(state, constants, route, tree, length, readers, create, nbytes, 
         _begin(state, constants)
     words[_routes(words, _PATH) + route] = tree
     words[_routes(words, _LENGTH) + route] = -length
-    words[_routes(words, _COUNT) + route] += 1
-    words[_routes(words, _BYTES) + route] += nbytes
-    words[_routes(words, _SENT) + route] += flits
-    after = _packets(words, _AFTER)
-    packet = words[_UNUSED]
-    words[_UNUSED] = words[after + packet]
-    words[_packets(words, _CREATE) + packet] = create
-    words[_packets(words, _FLITS) + packet] = flits
-    words[_packets(words, _ARRIVAL) + packet] = readers
-    words[_packets(words, _ROUTE) + packet] = route
-    words[after + packet] = NOTHING
+    packet = _created(words, route, create, nbytes, flits, readers)
     waited_for = _packets(words, _EACH_PACKET) + packet * words[_LONGEST] + length
     for reader in range(readers):
         own = route + 1 + reader
-        one = words[_UNUSED]
-        words[_UNUSED] = words[after + one]
+        one = _new_packet(words, NOTHING)
         words[waited_for + reader] = one
         words[_routes(words, _UNIT) + own] = state.parameters[tree + 4 * length + reader]
-        words[_packets(words, _ARRIVAL) + one] = NOTHING
-        words[after + one] = NOTHING
-        oldest = _routes(words, _OLDEST) + own
-        latest = _routes(words, _LATEST) + own
-        if words[oldest] == NOTHING:
-            words[oldest] = one
-        else:
-            words[after + words[latest]] = one
-        words[latest] = one
-    waiting = _routes(words, _WAITING) + route
-    latest = _routes(words, _LATEST) + route
-    if words[waiting] == NOTHING:
-        words[waiting] = packet
-        words[_routes(words, _FRESH) + words[_LISTED]] = route
-        words[_LISTED] += 1
-    else:
-        words[after + words[latest]] = packet
-    words[latest] = packet
+        _follow(words, _OLDEST, own, one)
+    if _follow(words, _WAITING, route, packet):
+        _list(words, route)
 
 
 @kernel
@@ -375,69 +392,111 @@ def rest(state, limit):
 
 
 @inlined
+def never_ends(state):
+    """As ``ends_from``, of such a memory."""
+    return INFINITY
+
+
+@inlined
+def may_end(state):
+    """As ``ends_from``, of a memory of which it is not known."""
+    return 0
+
+
+@inlined
 def _next_time(state):
     # The time of the next event.
     words = state.scratch
     if words[_BEGUN] == 0 or words[_FULL] != 0:
         return INFINITY
-    net = _arrays(words)
     if words[_BEGUN] == 1:
         words[_BEGUN] = 2
-        for i in range(len(net.nexts)):
-            net.nexts[i] = i + 1
-        net.nexts[len(net.nexts) - 1] = NOTHING
+        words[_PLACES] = (len(words) - words[_POOL]) // GROWING
+        _begin_pools(by_reference(state))
+    if words[_LISTED] > 0:
+        _come_due(by_reference(state))
+    time = first_time(words[_EVENTS:], words[words[_POOL] + _EACH_INTERVAL * words[_PLACES] :])
+    if words[_CREATED] > 0:
+        time = min(time, words[_routes(words, _DUE)])
+    return time
+
+
+@apart
+def _begin_pools(state):
+    words = state.scratch
+    net = _arrays(words)
+    begin_queue(net.queue, words[_PLACES])
+    for i in range(words[_PLACES]):
+        net.nexts[i] = i + 1
+    net.nexts[words[_PLACES] - 1] = NOTHING
+
+
+@apart
+def _come_due(state):
+    # Routes that have come to have a packet to send enter the heap of these.
+    words = state.scratch
+    net = _arrays(words)
     while words[_LISTED] > 0:
         words[_LISTED] -= 1
         route = net.fresh[words[_LISTED]]
         created = net.create[net.waiting[route]]
         words[_CREATED] = push_event(net.due, net.due_route, words[_CREATED], created, route)
-    time = INFINITY
-    if words[_SIZE] > 0:
-        time = net.times[0]
-    if words[_CREATED] > 0:
-        time = min(time, net.due[0])
-    return time
 
 
 @inlined
 def advance(state, limit):
-    """As ``advance`` of the memory; in every cycle, the memory comes first."""
+    """As ``advance`` of the memory; in every cycle, the memory comes first.
+
+    The memory is left behind where it ends no access, for the network knows nothing else of it.
+    """
     shared = state.globals[0]
     if is_recording(state) and state.scratch[_LEFT] != 0:
-        _serve(state, state.scratch[_LEFT] - 1)
+        _serve(by_reference(state), state.scratch[_LEFT] - 1, 0)
     while not is_full(state):
         time = _next_time(state)
-        advance_memory(state, min(limit, time))
+        first = min(limit, time)
+        if ends_from(state) <= first:
+            advance_memory(state, first)
         if shared.calendar_length > 0:
             limit = min(limit, state.units[next_unit(state)].evt)
         if time > limit or time == INFINITY or is_due(state, time):
             break
-        _serve(state, time)
+        until = min(limit, ends_from(state) - 1)
+        if shared.parked > 0:
+            until = min(until, shared.parked_until - 1)
+        _serve(by_reference(state), time, until)
         if shared.calendar_length > 0:
             limit = min(limit, state.units[next_unit(state)].evt)
 
 
-@kernel
-def _serve(state, time):
-    # All events of a cycle; those that the journal has no room for are served first when it has.
+@apart
+def _serve(state, time, until):
+    # All events of a cycle, and of those up to ``until`` before which no unit has to run. Events
+    # that the journal has no room for are served first when it has.
+    shared = state.globals[0]
     words = state.scratch
     net = _arrays(words)
-    if is_recording(state):
-        words[_LEFT] = time + 1
-    while words[_FULL] == 0:
-        if is_full(state):
+    while True:
+        if is_recording(state):
+            words[_LEFT] = time + 1
+        while words[_FULL] == 0:
+            if is_full(state):
+                return
+            segment = first_time(net.queue, net.events)
+            created = net.due[0] if words[_CREATED] > 0 else INFINITY
+            if segment <= time and segment <= created:
+                _book_segment(state, words, net)
+            elif created <= time:
+                _leave(state, words, net)
+            else:
+                time = min(segment, created)
+                break
+        if is_recording(state):
+            words[_LEFT] = 0
+        if words[_FULL] != 0 or time > until or time == INFINITY:
             return
-        segments, created = words[_SIZE], words[_CREATED]
-        goes_on = segments > 0 and net.times[0] <= time
-        leaves = created > 0 and net.due[0] <= time
-        if goes_on and (not leaves or net.times[0] <= net.due[0]):
-            _book_segment(state, words, net)
-        elif leaves:
-            _leave(state, words, net)
-        else:
-            break
-    if is_recording(state):
-        words[_LEFT] = 0
+        if shared.calendar_length > 0 and state.units[next_unit(state)].evt < time:
+            return
 
 
 @inlined
@@ -445,7 +504,7 @@ def _lacks_room(state, words, net, packet, time):
     # A booking takes two intervals, and an event may lead to two. If they are not there, the unit
     # at the end of the route learns it, and the run begins again.
     spare = words[_SPARE]
-    if words[_SIZE] + 2 <= len(net.times) and spare != NOTHING and net.nexts[spare] != NOTHING:
+    if has_room(net.queue, 2) and spare != NOTHING and net.nexts[spare] != NOTHING:
         return False
     _give_up(state, words, net, packet, time)
     return True
@@ -461,7 +520,7 @@ def _lacks_room_for_all(state, words, net, packet, j, time):
     while room < needed and spare != NOTHING:
         spare = net.nexts[spare]
         room += 1
-    if room == needed and words[_SIZE] + needed <= len(net.times):
+    if room == needed and has_room(net.queue, needed):
         return False
     _give_up(state, words, net, packet, time)
     return True
@@ -474,11 +533,6 @@ def _give_up(state, words, net, packet, time):
     if net.length[route] < 0:
         route += 1  # its first reader
     schedule(state, net.unit[route], time)
-
-
-@inlined
-def _enter(words, net, time, number):
-    words[_SIZE] = push_event(net.times, net.numbers, words[_SIZE], time, number)
 
 
 @inlined
@@ -511,16 +565,18 @@ def _leave(state, words, net):
     quantum = words[_QUANTUM]
     words[_SEGMENTS] += (flits + quantum - 1) // quantum
     place = packet * words[_LONGEST]
-    net.booked[place : place + abs(net.length[route])] = 0
     net.booked[place] = go + flits
+    for j in range(1, abs(net.length[route])):
+        net.booked[place + j] = 0
     note(state, Cause.FLITS, place_of_port(route, 0), go + flits, flits)
-    _enter(words, net, go + words[_INJECT] + words[_ROUTER], _number(net, packet, 0, 1))
+    ready = go + words[_INJECT] + words[_ROUTER]
+    enter(net.queue, net.events, ready, _number(net, packet, 0, 1))
 
 
 @inlined
 def _book_segment(state, words, net):
-    time = net.times[0]
-    number = net.numbers[0]
+    time = first_time(net.queue, net.events)
+    number = first_number(net.queue, net.events)
     j = number & (MOST_PORTS - 1)
     packet = (number >> _HOP_BITS) & (MOST_PACKETS - 1)
     if _lacks_room(state, words, net, packet, time):
@@ -528,14 +584,14 @@ def _book_segment(state, words, net):
     route = net.route[packet]
     if net.length[route] < 0 and _lacks_room_for_all(state, words, net, packet, j, time):
         return
-    words[_SIZE] = drop_event(net.times, net.numbers, words[_SIZE])
+    drop_first(net.queue, net.events)
     segment = (number >> _SEGMENT_BITS) - net.base_number[packet]
     quantum = words[_QUANTUM]
     begin = net.path[route]
     left = net.flits[packet] - segment * quantum
     n = min(quantum, left)
     if j == 1 and left > quantum:
-        _enter(words, net, time + quantum, _number(net, packet, segment + 1, 1))
+        enter(net.queue, net.events, time + quantum, number + (1 << _SEGMENT_BITS))
     if net.length[route] < 0:
         _spread_segment(state, words, net, packet, segment, j, time, n, left <= quantum)
         return
@@ -544,18 +600,13 @@ def _book_segment(state, words, net):
     place = packet * words[_LONGEST] + j
     spare = without_past(net, inside, time, words[_SPARE])
     spare = without_past(net, outside, time, spare)
-    c, before_in, after_in, before_out, after_out = first_free(
-        net, inside, outside, max(time, net.booked[place]), n
-    )
-    spare = book(net, inside, before_in, after_in, c, c + n, spare)
-    words[_SPARE] = book(net, outside, before_out, after_out, c, c + n, spare)
+    c, words[_SPARE] = reserve(net, inside, outside, max(time, net.booked[place]), n, spare)
     if is_recording(state):
         _note_flits(state, net, place, place_of_port(route, j), c, n, left <= quantum)
     net.booked[place] = c + n
     net.waited[outside] += c - time
     if j + 1 < net.length[route]:
-        later = c + words[_WIRE] + words[_ROUTER]
-        _enter(words, net, later, _number(net, packet, segment, j + 1))
+        enter(net.queue, net.events, c + words[_WIRE] + words[_ROUTER], number + 1)
     elif left <= quantum:
         if is_recording(state):
             _note_packet(state, words, net, packet, route, n, c + words[_WIRE] + n)
@@ -584,7 +635,7 @@ def _spread_segment(state, words, net, packet, segment, j, time, n, last):
         to = leads_to(state.parameters, tree, length, k)
         if to < length:
             later = c + words[_WIRE] + words[_ROUTER]
-            _enter(words, net, later, _number(net, packet, segment, to))
+            enter(net.queue, net.events, later, _number(net, packet, segment, to))
         elif last:
             first = to - length
             for reader in range(first, first + readers_at(state.parameters, tree, length, k)):

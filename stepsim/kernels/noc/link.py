@@ -14,7 +14,7 @@ import numpy as np
 from stepsim.kernels.build.by_reference import by_reference
 from stepsim.kernels.build.entry_point import cached_entry
 from stepsim.kernels.build.jit import apart, inlined
-from stepsim.kernels.noc.calendars import NOTHING, book, first_free, without_past
+from stepsim.kernels.noc.calendars import NOTHING, reserve, without_past
 from stepsim.kernels.noc.heap import drop_key, push_key
 
 
@@ -39,7 +39,7 @@ class LinkTraffic(NamedTuple):
     hop : next hop of the segment of every event. [events]
     booked : end of the packet's last segment, at every place of ``path``.
     free : first cycle in which the injection port is free. [ports]
-    first, begins, ends, nexts : calendars and the pool of their intervals.
+    first, last, begins, ends, nexts : calendars and the pool of their intervals.
     heap : keys of events.
     inject, arrival : of every packet: first flit leaves the source, last one is there. Written.
     waited : cycles that segments waited for each port. [ports] Written.
@@ -61,6 +61,7 @@ class LinkTraffic(NamedTuple):
     booked: Any
     free: Any
     first: Any
+    last: Any
     begins: Any
     ends: Any
     nexts: Any
@@ -108,7 +109,8 @@ def new_link_traffic(
         roots=roots, waiting=waiting.copy(), delay=delay,
         child_begin=child_begin, child=child, hop=np.zeros(events, np.int64),
         booked=np.zeros(len(path), np.int64), free=np.zeros(ports, np.int64),
-        first=np.full(2 * ports, NOTHING, np.int64), begins=nothing, ends=nothing, nexts=nothing,
+        first=np.full(2 * ports, NOTHING, np.int64), last=np.full(2 * ports, NOTHING, np.int64),
+        begins=nothing, ends=nothing, nexts=nothing,
         heap=np.empty(events, np.int64), inject=np.full(packets, -1, np.int64),
         arrival=np.full(packets, -1, np.int64), waited=np.zeros(ports, np.int64),
     )  # fmt: skip
@@ -211,11 +213,7 @@ def _run(state):
         outside = state.path[begin + j]
         spare = without_past(state, inside, time, spare)
         spare = without_past(state, outside, time, spare)
-        c, before_in, after_in, before_out, after_out = first_free(
-            state, inside, outside, max(time, state.booked[begin + j]), n
-        )
-        spare = book(state, inside, before_in, after_in, c, c + n, spare)
-        spare = book(state, outside, before_out, after_out, c, c + n, spare)
+        c, spare = reserve(state, inside, outside, max(time, state.booked[begin + j]), n, spare)
         state.booked[begin + j] = c + n
         state.waited[outside] += c - time
         if begin + j + 1 < state.begin[i + 1]:
