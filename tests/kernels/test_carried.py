@@ -92,6 +92,28 @@ def test_a_run_with_too_little_room_for_events_begins_again(
     assert_same(whole, run_engine(network), accounts=True)
 
 
+def test_a_sender_that_was_parked_comes_before_other_packets_of_its_cycle() -> None:
+    b = NetBuilder(TimingParams(), 8)
+    tile = {"tile": [4, 16, 2, 0, 4], "level": 0}
+    b.unit("source a", "At", [], ["a"], tokens=[tile] * 3, times=[0, 10, 25], tail=0)
+    b.unit("source b", "Paced", [], ["b"], tokens=[tile], times=[25], tail=0)
+    for name in "ab":
+        b.unit(f"sink {name}", "Consumer", [name], [])
+    network = placed(b.network(), [0, 0, 1, 1], rows=1, cols=2, window=2)
+    engine = run_engine(network)
+    # A token is 8 flits, and alone takes 2 + 5 * 2 + 8 - 1 = 19 cycles from the one in which it is
+    # with its sender, a cycle after it was made.
+    stamps = {name: [token[0] for token in engine.tokens[name]] for name in engine.tokens}
+    assert stamps["a: to network"] == [1, 11, 26]
+    assert stamps["b: to network"] == [26]
+    # When the third token of a comes, one of two places under way is free since the first arrived
+    # in cycle 20; the second is there in cycle 30. So its sender parks until cycle 26. It has the
+    # lower number of a route, and 8 flits of b follow through the port that both leave by.
+    assert stamps["a"] == [20, 30, 26 + 19]
+    assert stamps["b"] == [26 + 19 + 8]
+    assert_same(engine, interpret(network), accounts=True, names=NAMES)
+
+
 def test_a_slow_consumer_holds_up_its_producer() -> None:
     b = NetBuilder(TimingParams(), 4)
     tokens = [{"tile": [1, 1, 2, 0, 1], "level": 0}] * 300
