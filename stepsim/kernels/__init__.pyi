@@ -143,6 +143,7 @@ from stepsim.kernels.recording.journal import (
     LENGTH_SHIFT as LENGTH_SHIFT,
     MOST_PLACES as MOST_PLACES,
     PORT_BITS as PORT_BITS,
+    route_of_message as route_of_message,
 )
 from stepsim.kernels.recording.recorded import Journal as Journal, run_recorded as run_recorded
 from stepsim.kernels.recording.retiming import TimedWaits as TimedWaits, retime as retime

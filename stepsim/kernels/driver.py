@@ -30,7 +30,7 @@ from stepsim.kernels.layout import (
 from stepsim.kernels.memory.dispatch import ALL_MODELS
 from stepsim.kernels.noc.carried import lacks_events
 from stepsim.kernels.parking import LAST_ONLY, PACE_WORDS
-from stepsim.kernels.recording.journal import WORDS_OF_EVENT
+from stepsim.kernels.recording.journal import WORDS_OF_EVENT, WORDS_OF_MESSAGE
 
 if TYPE_CHECKING:
     from stepsim.kernels.recording.recorded import Journal
@@ -128,6 +128,9 @@ def _records_in(words: NDArray[Any], kind: Any) -> Any:
     return np.ndarray.__new__(np.recarray, (words.nbytes // kind.itemsize,), kind, words)
 
 
+_EVENT_WORDS = {"network": WORDS_OF_EVENT, "chips": WORDS_OF_MESSAGE}
+"""Words of a journal that an event of each network may fill."""
+
 _SINGLE = Batch(
     image=np.zeros(1, np.int64),
     words=np.zeros(1, np.int64),
@@ -169,7 +172,7 @@ def execute(
     else:
         if ALL_MODELS[image.memory_model].apart or image.carries:
             journal.engine = recorded_engine_of(image.memory_model, image.carries)
-            journal.event_words = WORDS_OF_EVENT if image.growing_words else 0
+            journal.event_words = _EVENT_WORDS.get(image.carries, 0)
         engine = journal.engine
 
     def from_start(asked: Asked) -> Working:

@@ -232,22 +232,25 @@ class Cause(IntEnum):
     CLOSURE = 2  # the producer of a FIFO ended
     MEMORY = 3  # an access was completed, issued when the wait began
     DECISION = 4  # the head of a FIFO was published, by which a choice by arrival falls
-    PACKET = 5  # a packet came over the network on chip
+    PACKET = 5  # a packet came over the network on chip, or a message from another chip
     MARK = 6  # the clock came to where the producer of a head had parked
     EMISSION = 7  # no wait: a token was sent with a stamp in the future
     EXTRA = 8  # no wait: a number that belongs to the next entry
     ARRIVAL = 9  # no wait: a packet crossed the network on chip
     PORT = 10  # no wait: the last segment of the packet of the next ARRIVAL waited for a port
     FLITS = 11  # no wait: flits of a packet passed a port, one a cycle
-    PACE_TOKEN = 12  # the head of a FIFO was published
-    PACE_SLOT = 13
-    PACE_CLOSURE = 14
-    PACE_MEMORY = 15
-    PACE_CLOCK = 16  # the pace caught up with the clock
-    PACE_SCHEDULE = 17  # the time stated for a token of the source
-    PACE_PARKED = 18  # the consumer came to where a producer that was parked waited for it
-    PACE_WORK = 19  # the pace caught up with the clock of a producer that was parked
-    PACE_MARK = 20  # as MARK
+    DELIVERY = 12  # no wait: a message came to its chip
+    LINK = 13  # no wait: a message waited for a link between chips
+    SENDING = 14  # no wait: a link between chips sent a message
+    PACE_TOKEN = 15  # the head of a FIFO was published
+    PACE_SLOT = 16
+    PACE_CLOSURE = 17
+    PACE_MEMORY = 18
+    PACE_CLOCK = 19  # the pace caught up with the clock
+    PACE_SCHEDULE = 20  # the time stated for a token of the source
+    PACE_PARKED = 21  # the consumer came to where a producer that was parked waited for it
+    PACE_WORK = 22  # the pace caught up with the clock of a producer that was parked
+    PACE_MARK = 23  # as MARK
 
 
 class Parks(IntEnum):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -159,7 +159,7 @@ class Crossing:
     def create(self, route: int, path: Sequence[int], now: int, size: int) -> None:
         number = len(self.messages)
         place = len(self.routes[route])
-        self.messages.append(_Message(list(path), size))
+        self.messages.append(_Message(route, now, list(path), size))
         self.routes[route].append(number)
         # Before all that was scheduled for this time.
         heapq.heappush(self.events, (now, 0, route, place, "reaches", number))
@@ -190,6 +190,7 @@ class Crossing:
             message.arrival = now
             return
         link = message.path.pop(0)
+        message.came.append(now)
         if self.busy[link]:
             self.queue[link].append(number)
         else:
@@ -198,6 +199,7 @@ class Crossing:
     def _start(self, link: int, number: int, now: int) -> None:
         self.busy[link] = True
         send = self.messages[number].size / self.its.rate[link]
+        self.messages[number].sent.append((link, now, now + int(send)))
         self._schedule(now + int(self.its.latency[link] + send), "reaches", number)
         self._schedule(now + int(send), "is free", link)
 
@@ -208,9 +210,14 @@ class Crossing:
 
 @dataclass
 class _Message:
+    route: int
+    created: int
     path: list[int]
     size: int
     arrival: int | None = None
+    came: list[int] = field(default_factory=list)
+    sent: list[tuple[int, int, int]] = field(default_factory=list)
+    """Link, begin and end of the time for which it sends."""
 
 
 def send_packet(u: Unit) -> Steps:

@@ -27,8 +27,14 @@ from stepsim.kernels.memory.interleaved import INTERLEAVED
 from stepsim.kernels.memory.published import PUBLISHED
 from stepsim.kernels.memory.table import moved_tables
 from stepsim.kernels.memory.uncontended import UNCONTENDED
-from stepsim.kernels.noc.messages import await_message, next_message_time, serve_messages
+from stepsim.kernels.noc.messages import (
+    await_message,
+    next_message_time,
+    serve_messages,
+    serve_what_is_left,
+)
 from stepsim.kernels.parking import is_due
+from stepsim.kernels.recording.journal import is_full
 
 OF_CHIPS: Final = (INTERLEAVED.name, PUBLISHED.name, UNCONTENDED.name, BOUNDED.name)
 """Memory models that several chips can have."""
@@ -208,7 +214,8 @@ def issue(state, port, clock, requests):
 def advance(state, limit):
     """As ``advance`` of the memory; in every cycle, the memories come first."""
     shared = state.globals[0]
-    while True:
+    serve_what_is_left(state)
+    while not is_full(state):
         time = next_message_time(state)
         limit_of_memories = min(limit, time)
         while True:

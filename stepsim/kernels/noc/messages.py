@@ -37,8 +37,10 @@ from numpy.typing import NDArray
 from stepsim.kernels.arena import allocate, free_block
 from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.calendar import schedule
-from stepsim.kernels.layout import INFINITY
+from stepsim.kernels.layout import INFINITY, Cause
 from stepsim.kernels.noc.heap import drop_event, push_event
+from stepsim.kernels.recording.flag import is_recording
+from stepsim.kernels.recording.journal import is_full, note_message
 
 MARK: Final = -1
 """In the place of the router's delay: the network sends messages between chips."""
@@ -56,7 +58,8 @@ _ROOT: Final = 7  # of the heap of messages on links
 _RELEASES: Final = 8  # in the heap of links that have sent a message while others wait
 _CREATED: Final = 9  # in the heap of routes
 _LISTED: Final = 10  # routes that come to have a message to send
-_HEADER: Final = 11
+_LEFT: Final = 11  # of a recorded run: one more than the cycle whose events are not all served
+_HEADER: Final = 12
 
 _UNTIL: Final = 0  # when the link is free
 _FREED: Final = 1  # order of that event
@@ -312,7 +315,11 @@ def _start(state, link, number, now):
     words[_links(words, _SENT) + link] += 1
     words[_links(words, _CARRIED) + link] += size
     words[_links(words, _BUSY) + link] += busy
-    words[_links(words, _WAITED) + link] += now - message.stamp
+    waited = now - message.stamp
+    words[_links(words, _WAITED) + link] += waited
+    if waited > 0:
+        note_message(state, Cause.LINK, message.rows, number, message.cols, now, waited)
+    note_message(state, Cause.SENDING, message.rows, number, message.cols, now + busy, busy)
     order = words[_ORDER]
     words[_ORDER] += 2
     words[_links(words, _UNTIL) + link] = now + busy
@@ -407,6 +414,7 @@ def _reach(state):
         _enter(state, number, message.stamp, message.pub)
         return
     message.level = 1
+    note_message(state, Cause.DELIVERY, route, number, route, message.stamp, 0)
     asked = _routes(words, _ASKED) + route
     if words[asked] != 0 and words[_routes(words, _OLDEST) + route] == number:
         schedule(state, words[_routes(words, _UNIT) + route], max(message.stamp, words[asked]) - 1)
@@ -415,9 +423,13 @@ def _reach(state):
 
 @kernel
 def serve_messages(state, time):
-    """All events of a cycle."""
+    """All events of a cycle; those that the journal has no room for are left to the next call."""
     words = state.scratch
+    if is_recording(state):
+        words[_LEFT] = time + 1
     while True:
+        if is_full(state):
+            return
         if words[_CREATED] > 0 and words[_routes(words, _DUE)] <= time:
             _create(state)
             continue
@@ -436,3 +448,13 @@ def serve_messages(state, time):
         if not reaches:
             break
         _reach(state)
+    if is_recording(state):
+        words[_LEFT] = 0
+
+
+@inlined
+def serve_what_is_left(state):
+    """In a recorded run, the events that the journal had no room for."""
+    if is_recording(state):
+        if state.scratch[_LEFT] != 0:
+            serve_messages(state, state.scratch[_LEFT] - 1)

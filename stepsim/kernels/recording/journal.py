@@ -15,12 +15,21 @@ and then the packet itself, from its creation to the cycle behind its arrival; a
 its way the cycles in which its flits passed, where these follow each other as one entry. The place
 is the number of a route, of a port (`place_of_port`) that of a port of a route.
 
+A network between chips notes at every link of a message how long the message waited for it, and how
+long the link sent it; and when the message arrived. The place is the number of the link on its
+route, of the arrival that of the route. An entry of cause ``EXTRA`` before says which message it
+is: its route and its slot, which is that of no other message up to its arrival. All these entries
+are a cycle longer than what they say, since an entry of length 0 is a long one.
+
 On demand the pace of units is noted too: whenever it rises, and why.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stepsim.kernels.build.jit import cold, inlined
 from stepsim.kernels.layout import Cause
@@ -54,6 +63,14 @@ WORDS_OF_EVENT: Final = 4 * ((1 << (2 * PORT_BITS - 2)) + (1 << (PORT_BITS + 2))
 """Words that an event of a network on chip may fill: for every reader of a tree, which has so many
 ports and readers together, the waits for all ports and the arrival; and the flits of two segments
 at all ports."""
+
+
+WORDS_OF_MESSAGE: Final = 16
+"""Words that an event of a network between chips may fill: an arrival, or a wait for a link and the
+time for which it sends."""
+
+_SLOT_BITS: Final = 32
+"""Bits of the slot of a message, behind its route."""
 
 
 @cold
@@ -98,6 +115,19 @@ def note_access(state, unit, port, end, length, requests):
 def place_of_port(route, hop):
     """The place of entries on the port of a route that its packets take as the ``hop``-th."""
     return (route << PORT_BITS) | hop
+
+
+@inlined
+def note_message(state, cause, route, slot, place, end, length):
+    """What a message of a route did for ``length`` cycles up to ``end``."""
+    if is_recording(state):
+        _extra(journal_of(state), (np.int64(route) << _SLOT_BITS) | slot)
+        _write(journal_of(state), cause, place, end + 1, length + 1)
+
+
+def route_of_message(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The routes of messages by their numbers."""
+    return numbers >> _SLOT_BITS
 
 
 @inlined

@@ -16,6 +16,7 @@ from stepsim.kernels import (
     PORT_BITS,
     Cause as Cause,
     Execution,
+    route_of_message,
 )
 from stepsim.results import ACCESS, WAIT, records_by
 
@@ -41,15 +42,16 @@ RISE = np.dtype(
 CROSSING = np.dtype(
     [("route", np.int32), ("begin", np.int64), ("end", np.int64), ("waited", np.int64)], align=True
 )
-"""One packet over a route of the network on chip: created at ``begin``, its last flit arrived in
-the cycle before ``end``. Its last segment ``waited`` for ports so many cycles in all."""
+"""One packet over a route of the network on chip, or one message over a route between chips:
+created at ``begin``, it arrived in the cycle before ``end``, with its last flit. Its last segment
+``waited`` for ports so many cycles in all, a message for links."""
 
 AT_PORT = np.dtype(
     [("crossing", np.int32), ("route", np.int32), ("hop", np.int32), ("begin", np.int64),
      ("end", np.int64)], align=True,
 )  # fmt: skip
-"""What passed or waited at a port, which is number ``hop`` on its route; of waits, the number of
-the ``crossing`` that they are part of, else -1."""
+"""What passed or waited at a port, or at a link between chips, which is number ``hop`` on its
+route; of waits, the number of the ``crossing`` that they are part of, else -1."""
 
 _PLACED = {
     cause: side
@@ -62,6 +64,9 @@ _PLACED = {
     for cause in causes
 }  # fmt: skip
 """The end of a FIFO that an entry refers to."""
+
+_NUMBERED: Final = (Cause.MEMORY, Cause.DELIVERY, Cause.LINK, Cause.SENDING)
+"""Causes of entries with a number besides: requests, or which message it is."""
 
 WAITS: Final = (
     Cause.TOKEN, Cause.SLOT, Cause.CLOSURE, Cause.MEMORY, Cause.DECISION, Cause.PACKET, Cause.MARK
@@ -117,21 +122,25 @@ class Record:
         of = _columns(self, (Cause.MEMORY,))
         return records_by(
             "unit", ISSUED,
-            unit=of.unit, begin=of.end - of.length, end=of.end, requests=of.requests,
+            unit=of.unit, begin=of.end - of.length, end=of.end, requests=of.number,
         )  # fmt: skip
 
     @cached_property
     def crossings(self) -> NDArray[np.void]:
-        """All packets that arrived, as records of `CROSSING`, by route, then by time."""
+        """All packets or messages that arrived, as records of `CROSSING`, by route, then by
+        time."""
         return self._network[0]
 
     @cached_property
     def port_waits(self) -> NDArray[np.void]:
-        """All waits of last segments as records of `AT_PORT`, by crossing, then by hop."""
+        """All waits of last segments, or of messages, as records of `AT_PORT`, by crossing, then
+        by hop."""
         return self._network[1]
 
     @cached_property
     def _network(self) -> tuple[NDArray[np.void], NDArray[np.void]]:
+        if len((sent := _columns(self, (Cause.SENDING,))).row):
+            return self._between_chips(sent)
         packets = _columns(self, (Cause.ARRIVAL,))
         at_ports = _columns(self, (Cause.PORT,))
         # The waits of a packet are written in front of it.
@@ -148,10 +157,37 @@ class Record:
         # Those of the readers of a tree are written from their ends back.
         return crossings, waits[np.lexsort((waits["hop"], waits["crossing"]))]
 
+    def _between_chips(self, sent: _Columns) -> tuple[NDArray[np.void], NDArray[np.void]]:
+        """Messages that arrived, and their waits, by what they did at every link."""
+        arrived, waited = (_columns(self, (cause,)) for cause in (Cause.DELIVERY, Cause.LINK))
+        # A message is the next one that arrives of its number.
+        order = np.lexsort((arrived.end, arrived.place))
+        number = np.empty(len(order), np.int64)
+        number[order] = np.arange(len(order))
+        of_sent, of_waited = (_next(arrived, one, number) for one in (sent, waited))
+        there = of_waited >= 0
+        total = np.zeros(len(order), np.int64)
+        np.add.at(total, of_waited[there], waited.length[there] - 1)
+        # It was created when it came to its first link.
+        begin = np.zeros(len(order), np.int64)
+        first = (sent.place == 0) & (of_sent >= 0)
+        begin[of_sent[first]] = (sent.end - sent.length)[first]
+        first = (waited.place == 0) & there
+        begin[of_waited[first]] -= waited.length[first] - 1
+        crossings = records_by(
+            "route", CROSSING,
+            route=arrived.place[order], begin=begin, end=arrived.end[order], waited=total,
+        )  # fmt: skip
+        columns = {name: column[there] for name, column in _at_links(waited).items()}
+        waits = records_by("crossing", AT_PORT, crossing=of_waited[there], **columns)
+        return crossings, waits[np.lexsort((waits["hop"], waits["crossing"]))]
+
     @cached_property
     def flits(self) -> NDArray[np.void]:
-        """When flits passed ports, one a cycle, as records of `AT_PORT`, by route, then by time."""
-        of = _at_ports(_columns(self, (Cause.FLITS,)))
+        """When flits passed ports, one a cycle, or when links sent messages, as records of
+        `AT_PORT`, by route, then by time."""
+        sent = _columns(self, (Cause.SENDING,))
+        of = _at_links(sent) if len(sent.row) else _at_ports(_columns(self, (Cause.FLITS,)))
         return records_by("route", AT_PORT, crossing=np.full(len(of["route"]), -1), **of)
 
     @cached_property
@@ -171,7 +207,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Some entries of a journal, column by column."""
+    """Some entries of a journal, column by column.
+
+    ``number`` has the requests of accesses, and which message it is.
+    """
 
     row: NDArray[np.int64]
     cause: NDArray[np.int8]
@@ -180,7 +219,7 @@ class _Columns:
     fifo: NDArray[np.int32]
     end: NDArray[np.int64]
     length: NDArray[np.int64]
-    requests: NDArray[np.int64]
+    number: NDArray[np.int64]
 
 
 def _columns(record: Record, causes: tuple[Cause, ...]) -> _Columns:
@@ -192,18 +231,19 @@ def _columns(record: Record, causes: tuple[Cause, ...]) -> _Columns:
     cause, word = every[rows], word[rows]
     place = ((word >> CAUSE_BITS) & (MOST_PLACES - 1)).astype(np.int32)
     length = word >> LENGTH_SHIFT
-    # A long wait has its length in the entry before it; an access its requests before that.
+    # A long wait has its length in the entry before it; an access its requests before that, and a
+    # message which one it is.
     long = length == 0
     length[long] = record.entries[rows[long] - 1, 0]
-    requests = np.zeros(len(rows), np.int64)
-    of_memory = cause == Cause.MEMORY
-    requests[of_memory] = record.entries[(rows - 1 - long)[of_memory], 0]
+    number = np.zeros(len(rows), np.int64)
+    numbered = np.isin(cause, _NUMBERED)
+    number[numbered] = record.entries[(rows - 1 - long)[numbered], 0]
     unit, fifo = place.copy(), place.copy()
     for ends, side in ((record.consumers, "consumer"), (record.producers, "producer")):
         there = np.isin(cause, [each for each, placed in _PLACED.items() if placed == side])
         unit[there] = ends[place[there]]
     fifo[np.isin(cause, (Cause.MEMORY, Cause.PACKET, Cause.PACE_MEMORY))] = -1
-    return _Columns(rows, cause, place, unit, fifo, record.entries[rows, 0], length, requests)
+    return _Columns(rows, cause, place, unit, fifo, record.entries[rows, 0], length, number)
 
 
 def _at_ports(of: _Columns) -> dict[str, NDArray[np.int64]]:
@@ -214,6 +254,36 @@ def _at_ports(of: _Columns) -> dict[str, NDArray[np.int64]]:
         "begin": of.end - of.length,
         "end": of.end,
     }
+
+
+def _at_links(of: _Columns) -> dict[str, NDArray[np.int64]]:
+    """Columns of `AT_PORT` of entries of messages, which are a cycle longer than what they say."""
+    return {
+        "route": route_of_message(of.number),
+        "hop": of.place.astype(np.int64),
+        "begin": of.end - of.length,
+        "end": of.end - 1,
+    }
+
+
+def _next(arrived: _Columns, of: _Columns, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The ``numbers`` of the messages that entries belong to; -1 for one that has not arrived."""
+    count = len(arrived.row)
+    row, number = (
+        np.concatenate((getattr(arrived, name), getattr(of, name))) for name in ("row", "number")
+    )
+    order = np.lexsort((row, number))
+    arrives = order < count
+    behind = np.flatnonzero(arrives)
+    # Of every entry in this order, the place of the next arrival.
+    following = np.searchsorted(behind, np.arange(len(order)))
+    found = np.full(len(order), -1)
+    some = following < len(behind)
+    found[order[some]] = order[behind[following[some]]]
+    found = found[count:]
+    same = found >= 0
+    same[same] = number[found[same]] == of.number[same]
+    return np.where(same, numbers[found], -1) if count else found
 
 
 def record_of(execution: Execution) -> Record | None:
