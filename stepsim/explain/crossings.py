@@ -1,7 +1,8 @@
-"""The packets of a recorded run of a placed program: when they were created, what they waited for.
+"""The packets of a recorded run of a placed program, or the messages between chips: when they were
+created, what they waited for.
 
 A packet crosses its route in the time that it takes alone, and in the waits of its last segment for
-ports; the two together lead from its creation to its arrival.
+ports; the two together lead from its creation to its arrival. A message waits for links.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepsim.lowering import MULTICAST, RECEIVE, SEND
+from stepsim.lowering import MULTICAST, RECEIVE, RECEIVE_MESSAGE, SEND, SEND_MESSAGE
 from stepsim.simulation import ImageRun, Record
 
 
 class Crossing(NamedTuple):
-    """One packet.
+    """One packet or message.
 
     Attributes
     ----------
@@ -44,7 +45,7 @@ class Crossings:
         routes: dict[int, tuple[int, int]] = {}  # and the sender, by the FIFO under way
         count = 0
         for unit, op in enumerate(ops):
-            if op in (SEND, MULTICAST):
+            if op in (SEND, MULTICAST, SEND_MESSAGE):
                 count += op == MULTICAST
                 first, outputs = (int(execution.units[unit][name]) for name in ("out0", "nout"))
                 for fifo in execution.params[first : first + outputs].tolist():
@@ -53,7 +54,7 @@ class Crossings:
         self._routes = {
             unit: routes[int(execution.params[int(execution.units[unit]["in0"])])]
             for unit, op in enumerate(ops)
-            if op == RECEIVE
+            if op in (RECEIVE, RECEIVE_MESSAGE)
         }
 
     def of(self, receiver: int, end: int) -> Crossing:
@@ -67,10 +68,12 @@ class Crossings:
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, int], int]:
-        """Number of every packet by its route and the cycle behind its arrival."""
+        """Number of every packet by its route and the cycle behind its arrival; of messages that
+        arrive in one cycle the first, for which its unit waits."""
         found = self._record.crossings
-        keys = zip(found["route"].tolist(), found["end"].tolist(), strict=True)
-        return {key: number for number, key in enumerate(keys)}
+        numbers = np.argsort(found["begin"], kind="stable")[::-1]
+        keys = zip(found["route"][numbers].tolist(), found["end"][numbers].tolist(), strict=True)
+        return dict(zip(keys, numbers.tolist(), strict=True))
 
     @cached_property
     def _bounds(self) -> list[int]:

@@ -133,7 +133,7 @@ def critical_path(
 
 
 def port_names(program: Prepared, run: ImageRun) -> PortName:
-    """Words for the ports of the network on chip that a placed program ran on."""
+    """Words for the links that a placed program, or one on several chips, ran on."""
     loads = program.loads(run)
     return by_number if loads is None else loads.port_name
 

@@ -42,8 +42,8 @@ class Resource:
     ----------
     kind : ``hbm_bandwidth``, ``hbm_latency``, ``hbm_port``, ``compute``, ``onchip_bandwidth``,
         ``token_rate`` or ``link``.
-    target : the unit that needs it most, or the busiest link of the network on chip; empty for a
-        resource that all units share.
+    target : the unit that needs it most, the busiest link, or on several chips the chip whose
+        memory has the most requests; empty for a resource that all units share.
     used, peak : amount in this run, and the capacity of the resource over the run, in ``unit``.
     share : used / peak.
     bound : cycles that this resource alone needs; no run of the same work is shorter.
@@ -150,39 +150,45 @@ def speed_of_light(
 
 
 def _bandwidth(prepared: Prepared, base: ImageRun) -> list[Resource]:
-    """The time of the channels for all requests, from the first start to the end of the memory."""
+    """The time of the channels for all requests, from the first start to the end of the memory.
+
+    On several chips it is that of the memory with the most requests.
+    """
     totals, timing = base.totals, prepared.timing
     if totals.peak_bytes is None or not totals.memory_requests:
         return []
-    starts = math.ceil(max(1, totals.memory_requests - timing.ahead) / timing.hbm_channels)
+    chip, requests = busiest_memory(prepared, base)
+    used, peak = requests * timing.request_bytes, totals.peak_bytes // timing.chips
+    target = "" if chip is None else f"chip {chip}"
+    starts = math.ceil(max(1, requests - timing.ahead) / timing.hbm_channels)
     bound = (starts - 1) * timing.hbm_interval + 1
     if timing.memory_model in _BUILT_IN:
         # The first one starts in cycle 2; the requester continues a cycle after the last response.
         bound += 2 + _delay(prepared) + MEMORY_TAIL
-    share = totals.bus_bytes / totals.peak_bytes
-    used, peak = totals.bus_bytes, totals.peak_bytes
-    return [Resource("hbm_bandwidth", "", used, peak, "bytes", share, bound)]
+    return [Resource("hbm_bandwidth", target, used, peak, "bytes", used / peak, bound)]
+
+
+def busiest_memory(prepared: Prepared, base: ImageRun) -> tuple[int | None, int]:
+    """The chip whose memory has the most requests, and their number; on one chip None, and all."""
+    if prepared.crossing is None:
+        return None, base.totals.memory_requests
+    chips = prepared.crossing.unit_chips
+    requests = np.zeros(int(chips.max()) + 1, np.int64)
+    np.add.at(requests, chips, base.execution.units["requests"])
+    return int(requests.argmax()), int(requests.max())
 
 
 def _links(prepared: Prepared, base: ImageRun) -> list[Resource]:
-    """The time of the busiest link for all its flits, of which one passes in a cycle.
-
-    The first of them comes after the ports in front of the link, and the last one goes through
-    those behind it.
-    """
-    loads, network = prepared.loads(base), prepared.network
+    """The time of the busiest link for all that crossed it."""
+    loads = prepared.loads(base)
     busiest = None if loads is None else loads.busiest()
-    if busiest is None or network is None or network.carriage is None:
+    if busiest is None:
         return []
-    its, cycles = network.carriage, base.totals.cycles
-    hop = its.router + its.wire
-    bound = busiest.flits + hop * busiest.behind
-    if busiest.before:
-        bound += its.inject + its.router + hop * (busiest.before - 1)
-    share = busiest.flits / max(1, cycles)
+    cycles = base.totals.cycles
+    share = busiest.used / max(1, cycles)
     return [
         Resource(
-            "link", busiest.name, busiest.flits, cycles, "flits", share, bound,
+            "link", busiest.name, busiest.used, cycles, busiest.unit, share, busiest.bound,
             streams=busiest.streams,
         )
     ]  # fmt: skip

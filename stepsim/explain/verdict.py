@@ -12,7 +12,7 @@ from stepsim.explain.changes.cost import HELPS, WASTE
 from stepsim.explain.changes.suggestions import Suggestion
 from stepsim.explain.changes.text import percent
 from stepsim.explain.speed_of_light import Resource, SpeedOfLight
-from stepsim.results import Diagnosis, place_of
+from stepsim.results import Diagnosis, place_of, sharing_text
 
 KINDS: Final = {
     "hbm_bandwidth": "HBM bandwidth",
@@ -39,9 +39,6 @@ _NEAR: Final = 0.8
 
 _ALIKE: Final = 0.95
 """Least share of the largest bound at which another one counts as equally large."""
-
-_MOST_STREAMS: Final = 4
-"""Streams of a link that are named."""
 
 _HALF: Final = 0.5
 _UNEVEN: Final = 1.5
@@ -143,8 +140,8 @@ def _with_waste(verdict: Verdict, suggestions: Sequence[Suggestion]) -> Verdict:
 
 
 _NEAR_BOUND: Final = {
-    "hbm_bandwidth": "bound by HBM bandwidth: {used} of the peak is used, and the requests alone "
-    "take {bound:,} of {cycles:,} cycles",
+    "hbm_bandwidth": "bound by HBM bandwidth{of}: {used} of the peak is used, and the requests "
+    "alone take {bound:,} of {cycles:,} cycles",
     "hbm_latency": "bound by HBM latency: the {amount:,} accesses of {target} one after the other "
     "take {share} of the run",
     "hbm_port": "bound by the memory port of {target}: issuing {rate} in a cycle takes {used} of "
@@ -168,18 +165,10 @@ def _bound_by(largest: Resource, run: _Run) -> Verdict:
     sentence = sentence.format(
         target=largest.target, amount=largest.used, used=percent(largest.share),
         bound=largest.bound, cycles=cycles, share=percent(largest.bound / cycles),
-        rate=f"{bundle} request{'s' * (bundle != 1)}", streams=_sharing(largest.streams),
+        of=f" of {largest.target}" if largest.target else "",
+        rate=f"{bundle} request{'s' * (bundle != 1)}", streams=sharing_text(largest.streams),
     )  # fmt: skip
     return _made(largest.kind, largest.target, sentence)
-
-
-def _sharing(streams: Sequence[str]) -> str:
-    """The streams of a link, as the end of a sentence."""
-    shown = ", ".join(streams[:_MOST_STREAMS])
-    more = len(streams) - _MOST_STREAMS
-    if more > 0:
-        shown = f"{shown} and {more} more"
-    return f"{shown} share it" if len(streams) > 1 else f"{shown} takes it"
 
 
 def _operator(largest: Resource, run: _Run) -> Verdict:
@@ -240,8 +229,11 @@ def _lanes(units: Mapping[str, Any], target: str) -> _Lanes | None:
 
 def _by_memory(best: Suggestion, run: _Run) -> Verdict:
     """The verdict if no resource is at its bound but the memory is the limit."""
-    share = next((one.share for one in run.light.resources if one.kind == best.kind), 0.0)
-    used = f", which is used to {percent(share)}" if best.kind == "hbm_bandwidth" else ""
+    used = ""
+    if best.kind == "hbm_bandwidth":
+        memory = next((one for one in run.light.resources if one.kind == best.kind), None)
+        of = f" of {memory.target}" if memory is not None and memory.target else ""
+        used = f"{of}, which is used to {percent(0.0 if memory is None else memory.share)}"
     return _made(
         best.kind, best.target,
         f"bound by {KINDS[best.kind]}{used}: {best.description} saves {percent(best.gain)}",
@@ -287,7 +279,7 @@ def _by_network(best: Suggestion, run: _Run) -> Verdict:
         return _made(best.kind, best.target, sentence)
     busy = f"the busiest link, {link.target}, is busy {percent(link.share)} of the run"
     target = link.target if best.kind == "link" else best.target
-    return _made(best.kind, target, f"{sentence}; {busy}, and {_sharing(link.streams)}")
+    return _made(best.kind, target, f"{sentence}; {busy}, and {sharing_text(link.streams)}")
 
 
 def _by_pair(best: Suggestion, run: _Run) -> Verdict:

@@ -105,13 +105,14 @@ class WaitGraph:
         freed : FIFOs for whose slots no unit waits any more.
         after : timing of which only the times of memory accesses are used.
         """
-        if not self._changes_rate(after):
+        if not self.changes_rate(after):
             return self._length(factors, freed, after)
         # The order of requests in the memory changes with its rate: here it serves them in turn, a
         # coarse model, whose result is scaled so that the unchanged run keeps its length.
         return self._length(factors, freed, after) * self._cycles / self._served_in_turn
 
-    def _changes_rate(self, after: TimingParams) -> bool:
+    def changes_rate(self, after: TimingParams) -> bool:
+        """Whether the memory serves requests at another rate."""
         return _service(after) != _service(self.timing)
 
     @cached_property
@@ -127,7 +128,7 @@ class WaitGraph:
         in_turn: bool | None = None,
     ) -> float:
         if in_turn is None:
-            in_turn = self._changes_rate(after)
+            in_turn = self.changes_rate(after)
         latency = lone_access(after, 1, 1) / lone_access(self.timing, 1, 1)
         gone = np.isin(self._fifo, [self._fifos[name] for name in freed])
         other = self._peer_work * factors[self._peer_unit] + self._hop

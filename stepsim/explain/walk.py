@@ -54,8 +54,8 @@ CAUSES: Final[Mapping[str, str]] = {
     LATENCY: "off-chip access: what one request takes on an idle memory",
     TRANSFER: "off-chip access: what its other requests take on an idle memory",
     QUEUE: "off-chip access: requests of others are served before",
-    NETWORK: "a packet crosses the network on chip: what it takes when no other is on its way",
-    LINK_WAIT: "the packet waits for a link, or for a place to send or receive other packets",
+    NETWORK: "a packet or a message between chips crosses the network: what it takes alone",
+    LINK_WAIT: "it waits for a link, or for a place to send or receive other packets",
     ORDER: "a choice by arrival waits until the token of the operator is published",
     CLOSURE: "the end of the operator's stream is noticed",
     SCHEDULE: "the time stated for a token of the source",
@@ -334,6 +334,6 @@ def _schema() -> pa.Schema:
         field("op", text, "", "kind of that unit"),
         "cause",
         field("fifo", text, "", "FIFO that the hop, or the wait, is about"),
-        field("link", text, "", "link of the network on chip that a packet waited for"),
+        field("link", text, "", "link, on chip or between chips, that was waited for"),
     ]
     return schema("critical_path", columns, ("begin", "end", "cycles", "operator", "op", "cause"))

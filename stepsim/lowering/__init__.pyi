@@ -9,6 +9,7 @@ from stepsim.lowering.carriers import (
     CARRIERS as CARRIERS,
     MULTICAST as MULTICAST,
     RECEIVE as RECEIVE,
+    RECEIVE_MESSAGE as RECEIVE_MESSAGE,
     SEND as SEND,
     SEND_MESSAGE as SEND_MESSAGE,
     Path as Path,

@@ -89,6 +89,7 @@ from stepsim.results.places import (
     line_of as line_of,
     operators_of as operators_of,
     place_of as place_of,
+    sharing_text as sharing_text,
     unnumbered as unnumbered,
 )
 from stepsim.results.result import utilization as utilization

@@ -58,7 +58,8 @@ PASSED: Final = np.dtype(
     ],
     align=True,
 )
-"""Flits that passed a port of the network on chip one after the other, one a cycle."""
+"""Flits that passed a port of the network on chip one after the other, one a cycle; or a message
+that a link between chips sent in that time."""
 
 
 def records_by(owner: str, kind: np.dtype[np.void], **columns: NDArray[Any]) -> NDArray[np.void]:
@@ -132,8 +133,9 @@ class Events:
     waits : records of `WAIT`, by unit and time, without overlap.
     causes : names of the causes of waits.
     ports : names of the links of the network on chip, and of the ports by which places send and
-        receive; none unless the program is placed.
+        receive; for a program on several chips, of the links between them that routes take.
     passed : records of `PASSED`, by port and time, without overlap.
+    chips : chip of every unit, for a program on several.
     """
 
     cycles: int
@@ -160,6 +162,7 @@ class Events:
     causes: tuple[str, ...] = ()
     ports: tuple[str, ...] = ()
     passed: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, PASSED))
+    chips: tuple[int, ...] = ()
 
     def work(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Unit, begin and end of all work, which is the time between the waits of a unit."""

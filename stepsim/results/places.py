@@ -12,6 +12,9 @@ _LANE = re.compile(r"(?<=\.)\d+(?=[./)>:]|$)")
 _PART = re.compile(r"(.*#\d+)/[^/#]+")
 _READER = re.compile(r"(>\d+)+$")
 
+_MOST_STREAMS: Final = 4
+"""Streams of a link that are named."""
+
 _MOST_FLOWS: Final = 4
 """Entries of a list of FIFOs; more are only counted."""
 
@@ -101,6 +104,21 @@ def flows_text(fifos: Iterable[tuple[str, str]], most: int = _MOST_FLOWS) -> str
     ]
     more = len(parts) - most
     return ", ".join(parts) if more <= 0 else f"{', '.join(parts[:most])} and {more} more"
+
+
+def sharing_text(streams: Sequence[str]) -> str:
+    """The streams of a link, as the end of a sentence.
+
+    Example
+    -------
+    >>> sharing_text(["x#0", "y#1"])
+    'x#0, y#1 share it'
+    """
+    shown = ", ".join(streams[:_MOST_STREAMS])
+    more = len(streams) - _MOST_STREAMS
+    if more > 0:
+        shown = f"{shown} and {more} more"
+    return f"{shown} share it" if len(streams) > 1 else f"{shown} takes it"
 
 
 def _source(fifo: str) -> str:

@@ -29,7 +29,8 @@ EVENTS_SCHEMA: Final = schema("events", _COLUMNS, required=("event", "name", "be
 
 
 def events_batches(events: Events) -> Iterator[pa.Table]:
-    """The events kind by kind: work, waits, off-chip accesses, tokens, buffers, flits."""
+    """The events kind by kind: work, waits, off-chip accesses, tokens, buffers, flits or
+    messages."""
     units, fifos = pa.array(events.units), pa.array(events.fifos)
     waits, accesses, buffers = events.waits, events.accesses, events.buffers
     owner, begin, end = events.work()
@@ -56,8 +57,9 @@ def events_batches(events: Events) -> Iterator[pa.Table]:
         nbytes=buffers["nbytes"],
     )  # fmt: skip
     passed = events.passed
+    kind = "message" if events.chips else "flits"
     yield _table(
-        "flits", _named(pa.array(events.ports, pa.string()), passed["port"]), passed["begin"],
+        kind, _named(pa.array(events.ports, pa.string()), passed["port"]), passed["begin"],
         passed["end"], about=fifos.take(pa.array(passed["fifo"])),
     )  # fmt: skip
 

@@ -148,6 +148,12 @@ class Result:
     @property
     def chips_summary(self) -> str | None:
         """A sentence on the chips and the busiest link; None for a program on one chip."""
+        return self.network_summary if hasattr(self.carried, "chips") else None
+
+    @property
+    def network_summary(self) -> str | None:
+        """A sentence on the busiest link, for a placed program and one on several chips; None for
+        others, and where nothing crossed the network on chip."""
         return getattr(self.carried, "summary", None)
 
     @property
@@ -223,23 +229,23 @@ class Result:
         return timeline(self.recorded("timeline"), bins)
 
     def link_timeline(self, bins: int = 100) -> pa.Table:
-        """The load of every link of the network on chip over time, for a placed, recorded run.
+        """The load of every link over time, for a recorded run that was placed or on several chips.
 
-        A row for each link that flits passed and each of ``bins`` intervals of equal length, with
-        the share of its cycles in which the link was busy. The ports by which places send and
-        receive count as links.
+        A row for each link that flits passed, or that sent messages between chips, and each of
+        ``bins`` intervals of equal length, with the share of its cycles in which the link was busy.
+        The ports by which places send and receive count as links.
 
         Raises
         ------
         ArgError
-            The run was not recorded, the program was not placed, or ``bins`` is not a number from 1
-            to a million.
+            The run was not recorded, the program was not placed and is on one chip, or ``bins`` is
+            not a number from 1 to a million.
         """
         events = self.recorded("link_timeline")
         if self.carried is None:
             raise ArgError(
-                f"result of '{self.program}': link_timeline() is of placed programs; use "
-                "simulate(..., place=...)"
+                f"result of '{self.program}': link_timeline() is of placed programs and of "
+                "programs on several chips; use simulate(..., place=...), or `with st.chip(...)`"
             )
         return link_timeline(events, bins)
 
@@ -350,7 +356,7 @@ class Result:
             head += f" = {self.milliseconds:.4g} ms"
         if self.energy is not None:
             head += f", {self.energy.total:.4g} J"
-        chips = self.chips_summary
+        network = self.network_summary
         used = self.bandwidth_utilization
         share = "" if used is None else f", {used:.1%} of peak bandwidth"
         left = (
@@ -359,7 +365,7 @@ class Result:
         return (
             f"{head}, {self.offchip_bytes:,} bytes off chip{share}, {self.flops:,} FLOPs, "
             f"{self.engine_steps:,} steps in {self.wall_seconds:.3g} s{left})"
-            + ("" if chips is None else f"\n{chips}")
+            + ("" if network is None else f"\n{network}")
             + "".join(f"\nnote: {sentence}" for sentence in self.notes)
         )
 
@@ -374,8 +380,8 @@ class Result:
             ("engine steps", f"{self.engine_steps:,}"),
             ("wall time", f"{self.wall_seconds:.3g} s"),
         ]
-        if self.chips_summary is not None:
-            rows.append(("chips", self.chips_summary))
+        if self.network_summary is not None:
+            rows.append(("network", self.network_summary))
         cells = "".join(
             f"<tr><th style='text-align:left'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>"
             for k, v in rows

@@ -269,3 +269,26 @@ def test_sweeps_refuse_placements_before_anything_runs(
     with pytest.raises(SweepError, match=message):
         st.sweep.run_sweep(spec, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_placed_run_names_its_busiest_link(cli: Cli, model: str) -> None:
+    done = cli("run", model, *_GRID, "--place", "row-major")
+    assert done.code == 0, done.err
+    scope: dict[str, Any] = {}
+    exec(Path(model.partition(":")[0]).read_text(), scope)
+    run = st.simulate(scope["own"](), st.load_machine("sda-1024", _SWEPT), place="row-major")
+    links = {one["link_name"]: one for one in run.links().to_pylist()}
+    name, share, streams = re.search(
+        r"^the busiest link is (.+), with [\d,]+ bytes in ([\d.]+)% of the cycles; "
+        r"(.+) (?:share|takes) it$",
+        done.out, re.MULTILINE,
+    ).groups()  # type: ignore[union-attr]  # fmt: skip
+    most = max(one["link_flits"] for one in links.values())
+    assert float(share) >= 100 * most / run.cycles - 0.05
+    if name in links:  # else a place sends or receives it
+        assert links[name]["link_flits"] == most
+        assert float(share) == pytest.approx(100 * most / run.cycles, abs=0.05)
+    assert set(streams.split(", ")) <= set(run.fifos["name"].to_pylist())
+    assert str(run.network_summary) in done.out
+    assert run.chips_summary is None
+    assert "the busiest link" not in cli("run", model, *_GRID).out

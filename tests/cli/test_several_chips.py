@@ -41,8 +41,9 @@ def test_a_run_names_its_chips_and_the_busiest_link(cli: Cli, model: Path) -> No
     machine = model.with_name("machine.yaml")
     done = cli("run", f"{model}:own", "--machine", machine)
     assert done.code == 0, done.err
-    assert "on 2 chips; the busiest link is that from chip 0 to chip 1, with 8,192" in done.out
-    assert "stepsim why" not in done.out
+    assert "on 2 chips; the busiest link is chip 0 to chip 1, with 8,192" in done.out
+    assert "; flatten#1 takes it" in done.out
+    assert "`stepsim why` says" in done.out
     assert "on chip 0 of 4" not in done.err
     found = cli("run", f"{model}:own", "--machine", machine, "--json").json()
     assert found["cycles"] == st.simulate(_program(2, 64), str(machine)).cycles
@@ -58,12 +59,15 @@ def _program(chips: int, rows: int) -> st.Program:
     return program
 
 
-def test_what_needs_a_recording_is_refused(cli: Cli, model: Path) -> None:
+def test_runs_are_recorded_and_explained(cli: Cli, model: Path) -> None:
     machine = model.with_name("machine.yaml")
-    for command in (("run", "--record"), ("why",)):
-        done = cli(command[0], f"{model}:own", "--machine", machine, *command[1:])
-        assert done.code != 0
-        assert "runs on several chips cannot be recorded" in done.err
+    done = cli("run", f"{model}:own", "--machine", machine, "--record")
+    assert done.code == 0, done.err
+    found = cli("why", f"{model}:own", "--machine", machine, "--json").json()
+    assert found["cycles"] == st.simulate(_program(2, 64), str(machine)).cycles
+    [link] = [one for one in found["speed_of_light"]["resources"] if one["kind"] == "link"]
+    assert link["target"] == "chip 0 to chip 1"
+    assert link["streams"] == ["flatten#1"]
 
 
 def test_a_machine_without_chips_is_named(cli: Cli, model: Path) -> None:

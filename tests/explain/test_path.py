@@ -94,7 +94,7 @@ def assert_true(run: ImageRun, path: CriticalPath, slack: int) -> None:
                 assert unit == channels["producer"][fifo]
                 assert channels["closed"][fifo]
             case "network" | "link wait":
-                assert image.unit_ops[unit] == "ReceivePacket"
+                assert image.unit_ops[unit] in ("ReceivePacket", "ReceiveMessage")
                 assert unit == channels["producer"][fifo]
                 assert (row["link"] is None) == (row["cause"] == "network")
             case cause:

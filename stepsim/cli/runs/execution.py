@@ -346,8 +346,6 @@ def _show(
         resource = stepsim.report.busiest_resource(
             busiest, result.cycles, result.bus_bytes, result.peak_bytes
         )
-        chips = result.chips_summary
-        if chips is None:
-            show("", resource, "`stepsim why` says what bounds the run and what would help")
-        else:
-            show("", resource, chips)
+        network = result.network_summary
+        show("", resource, *(() if network is None else (network,)))
+        show("`stepsim why` says what bounds the run and what would help")

@@ -20,9 +20,10 @@ from stepsim.results import flow_of, flows_text, place_of
 from stepsim.simulation import ImageRun, Limits, Prepared, Variant
 
 if TYPE_CHECKING:
-    from stepsim.explain.changes import places
+    from stepsim.explain.changes import chip_links, places
     from stepsim.noc import Placement
 else:
+    chip_links = deferred("stepsim.explain.changes.chip_links")
     places = deferred("stepsim.explain.changes.places")
 
 _FACTOR: Final = 2
@@ -132,6 +133,7 @@ def relaxations(
             if prepared.placement is not None
             else ()
         ),
+        *(chip_links.chip_changes(prepared, done) if prepared.crossing is not None else ()),
     ]
 
 
@@ -369,7 +371,8 @@ def _of_machine(
 
 def option_text(overrides: Mapping[str, Any]) -> str:
     """The options that set values of a machine on the command line."""
-    return " ".join(f"--set {key}={value}" for key, value in overrides.items())
+    texts = {key: str(value).replace(" ", "") for key, value in overrides.items()}
+    return " ".join(f"--set {key}={text}" for key, text in texts.items())
 
 
 def deepen_text(fifos: str, depth: int | None) -> str:

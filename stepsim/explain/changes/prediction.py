@@ -52,7 +52,7 @@ def predicted_cycles(
     waits : waits of the run.
     after : timing with the change.
     works : work of every operator of the run, in order.
-    requests : number of requests of all operators to the memory.
+    requests : number of requests of all operators to the memory, of several the busiest one.
 
     Returns
     -------
@@ -62,12 +62,15 @@ def predicted_cycles(
     before = waits.timing
     if change.bindings is not None or change.fifo_depth is not None or change.par_dispatch:
         return None
-    if change.place is not None or any(key.startswith("noc.") for key in change.overrides):
+    of_network = any(key.startswith(("noc.", "chips.")) for key in change.overrides)
+    if change.place is not None or of_network:
         return None  # when packets arrive depends on all others
     if "fifo.depth" in change.overrides or after.model != before.model:
         return None
     if after.memory_model not in (before.memory_model, WITHOUT_LIMIT):
         return None
+    if before.chips > 1 and waits.changes_rate(after):
+        return None  # requests of the memories of several chips do not wait for each other
     if before.dram is not None:
         return None  # the time of an access depends on all others, through rows and queues
     if before.outstanding is not None or after.outstanding is not None:

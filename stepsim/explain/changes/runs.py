@@ -21,7 +21,7 @@ from stepsim.explain.changes.text import what_if_text
 from stepsim.explain.changes.variants import combined, of_variant
 from stepsim.explain.changes.whole_program import WHOLE, whole_program
 from stepsim.explain.path import CriticalPath
-from stepsim.explain.speed_of_light import SpeedOfLight, speed_of_light
+from stepsim.explain.speed_of_light import SpeedOfLight, busiest_memory, speed_of_light
 from stepsim.explain.wait_graph import WaitGraph
 from stepsim.graph import Program, check_bindings
 from stepsim.lowering import timing_of
@@ -145,7 +145,8 @@ def what_if(
     FIFOs that save nearly as much as all of them unbounded, as deep as necessary; a routing
     that gives all experts the same load; of a placed program twice the link width, and without
     limit, half the router delay and no latency of the network, one operator at another place, and
-    the placement that a search finds.
+    the placement that a search finds; on several chips twice the bandwidth of the links between
+    them, and without limit, and half their latency and none.
 
     Parameters
     ----------
@@ -434,7 +435,7 @@ def _predictor(
     each = zip(recorded.tables().unit_columns["busy"].tolist(), *parts, strict=True)
     names = recorded.image.unit_names
     works = {name: Work(*cycles) for name, cycles in zip(names, each, strict=True)}
-    requests = recorded.totals.memory_requests
+    _, requests = busiest_memory(prepared, recorded)
 
     def predict(change: Change) -> int | None:
         machine = change.variant(prepared.machine).machine or prepared.machine

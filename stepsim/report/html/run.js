@@ -4,7 +4,6 @@
 Report.pages.run = (data) => {
   const { row, why } = data;
   const limitText = { hbm_bandwidth: "off-chip bandwidth", hbm_latency: "off-chip latency", hbm_port: "one port of the off-chip memory", compute: "compute", onchip_bandwidth: "on-chip bandwidth", token_rate: "tokens per cycle", busiest_operator: "work of one operator", link: "one link of the network" };
-  const severalChips = data.links?.columns.from_device !== undefined;
   if (data.units.columns.wait_network) Report.causes.splice(2, 0, ["wait_network", "waits for the network"]);
   overview();
   limits();
@@ -31,7 +30,7 @@ Report.pages.run = (data) => {
     ].filter(([, value]) => value !== undefined && value !== "–");
     Report.section("verdict", "Verdict",
       Report.el("p", { class: `verdict ${row.status === "ok" ? "" : "bad"}` }, verdict.sentence),
-      why ? null : severalChips ? Report.el("p", { class: "hint" }, "This follows from the totals. Runs on several chips are not recorded or explained by reruns.") : Report.el("p", { class: "hint" }, "This follows from the totals. ", Report.el("code", {}, "stepsim why"), " proves by reruns what bounds it and what a change would gain; ", Report.el("code", {}, "stepsim run --why --out RUN.parquet"), " keeps that for this page."),
+      why ? null : Report.el("p", { class: "hint" }, "This follows from the totals. ", Report.el("code", {}, "stepsim why"), " proves by reruns what bounds it and what a change would gain; ", Report.el("code", {}, "stepsim run --why --out RUN.parquet"), " keeps that for this page."),
       data.diagnosis ? Report.el("pre", {}, data.diagnosis) : null,
       Report.el("dl", { class: "tiles" }, tiles.map(([name, value, more]) => Report.el("div", {}, Report.el("dt", {}, name), Report.el("dd", {}, value, more ? Report.el("small", {}, more) : null)))));
   }
@@ -103,7 +102,7 @@ Report.pages.run = (data) => {
     const parts = [], shown = data.activity, { names: family, counts } = data.groups;
     const scale = Report.scale("cycles", row.cycles), times = (list) => list.map((t) => t / scale.divisor);
     if (data.timeline) parts.push(timeline(scale, times));
-    else if (!severalChips) parts.push(Report.el("p", { class: "hint" }, "Bandwidth, outstanding requests and queueing over time were not recorded; ", Report.el("code", {}, "stepsim run --record --out RUN.parquet"), " does that."));
+    else parts.push(Report.el("p", { class: "hint" }, "Bandwidth, outstanding requests and queueing over time were not recorded; ", Report.el("code", {}, "stepsim run --record --out RUN.parquet"), " does that."));
     if (shown.group.length) {
       const labels = shown.group.map((f) => clip(counts[f] > 1 ? `${family[f]} × ${counts[f]}` : family[f], 34));
       const bins = shown.share[0].map((_, bin) => (bin + 0.5) * shown.width);

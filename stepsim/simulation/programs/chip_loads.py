@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from stepsim.arguments import counted
 from stepsim.arrow import pa
-from stepsim.kernels import MEMORY_TAIL, message_loads
+from stepsim.kernels import MEMORY_TAIL
 from stepsim.results import schema, utilization
 from stepsim.simulation.outcome.fit import Fit
 from stepsim.simulation.outcome.totals import peak_bytes
 
 if TYPE_CHECKING:
     from stepsim.graph import Bindings
+    from stepsim.simulation.programs.message_loads import MessageLoads
     from stepsim.simulation.programs.prepared import Prepared
-    from stepsim.simulation.programs.several_chips import Crossing
     from stepsim.simulation.running.image_run import ImageRun
 
 
@@ -27,10 +27,11 @@ class ChipLoads:
     """The loads of a run of a program on several chips."""
 
     def __init__(
-        self, prepared: Prepared, crossing: Crossing, done: ImageRun, indices: Bindings
+        self, prepared: Prepared, messages: MessageLoads, done: ImageRun, indices: Bindings
     ) -> None:
         units = done.execution.units
-        self._crossing = crossing
+        assert prepared.crossing is not None  # the program is on several chips
+        self._crossing, self._messages = prepared.crossing, messages
         self._cycles = done.totals.cycles
         self._status = done.totals.status
         self._ends = units["clk"] + MEMORY_TAIL * (units["port"] >= 0)
@@ -38,9 +39,7 @@ class ChipLoads:
         one = prepared.timing.chips
         whole = peak_bytes(self._cycles, prepared.timing)
         self._peak = None if whole is None else whole // one
-        self._loads = message_loads(
-            done.execution.scratch, len(crossing.used), len(crossing.routes)
-        )
+        self._loads = messages.of_links
         self._fit = Fit(prepared)
         self._symbols: Mapping[Any, Any] = {**prepared.sizes, **indices}
         self._chip_of = {unit.name: unit.chip for unit in prepared.wiring.units}
@@ -107,22 +106,10 @@ class ChipLoads:
     def summary(self) -> str:
         """A sentence on the chips and the busiest link."""
         chips = counted(len(self._crossing.chips), "chip")
-        loads, links = self._loads, self._crossing.links
-        if not loads.nbytes.any():
+        link = self._messages.busiest()
+        if link is None or not link.nbytes:
             return f"on {chips}, with nothing sent between them"
-        # Of links that are as busy, that with the most bytes: short messages take no whole cycle.
-        first = int(np.lexsort((-self._crossing.used, loads.nbytes, loads.busy))[-1])
-        link = int(self._crossing.used[first])
-        begin, end = (self._device(int(one[link])) for one in (links.begin, links.end))
-        share = int(loads.busy[first]) / max(self._cycles, 1)
-        return (
-            f"on {chips}; the busiest link is that from {begin} to {end}, with "
-            f"{int(loads.nbytes[first]):,} bytes in {share:.1%} of the cycles"
-        )
-
-    def _device(self, number: int) -> str:
-        chips = self._crossing.links.chips.total
-        return f"chip {number}" if number < chips else "a switch"
+        return f"on {chips}; {link.sentence(self._cycles)}"
 
     def _of_links(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers of all links of the machine, from those of the links in use."""

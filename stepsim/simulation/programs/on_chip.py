@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from stepsim.kernels import loads_of, network_words
 from stepsim.lowering import MULTICAST, SEND, Carriage, Network, Path, Tree, UnitSpec, with_carriers
 from stepsim.machine import Machine, Network as MachineNetwork
 from stepsim.results import PASSED, Events, records_by
+from stepsim.simulation.programs.link_use import LinkUse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,7 +136,7 @@ class NetworkLoads:
         topology = noc.Topology(placement.network)
         self._topology, self._cycles = topology, cycles
         self.routes = routes_of(network)
-        self._senders = _senders(network)
+        self._senders, self._carriage = _senders(network), network.carriage
         ports = topology.port_count
         # Without a route there are no words of a network.
         words = scratch if self.routes else np.zeros(network_words(ports, 0, 0, 0), np.int64)
@@ -155,7 +156,13 @@ class NetworkLoads:
         share = flits / max(self._cycles, 1)
         return noc.link_table(self._topology, packets, nbytes, flits, share, loads.waited)
 
-    def busiest(self) -> PortShare | None:
+    @property
+    def summary(self) -> str | None:
+        """A sentence on the busiest link; None where nothing crossed the network."""
+        busiest = self.busiest()
+        return None if busiest is None else busiest.sentence(self._cycles)
+
+    def busiest(self) -> LinkUse | None:
         """The port that most flits passed; None where no packet crossed the network."""
         flits = self._by_port(self._loads.flits)
         if not flits.any():
@@ -168,13 +175,19 @@ class NetworkLoads:
             if amount and port in unit.params["path"]
         ]
         ordered = sorted(through, key=lambda one: -one[0])
-        return PortShare(
-            self._topology.port_name(port),
-            int(flits[port]),
-            tuple(dict.fromkeys(fifo for _, fifo, *_ in ordered)),
-            min(before for *_, before, _ in through),
-            min(behind for *_, behind in through),
-        )
+        count, nbytes = int(flits[port]), int(self._by_port(self._loads.nbytes)[port])
+        streams = tuple(dict.fromkeys(fifo for _, fifo, *_ in ordered))
+        bound = self._bound(count, min(one[2] for one in through), min(one[3] for one in through))
+        return LinkUse(self._topology.port_name(port), count, "flits", nbytes, streams, bound)
+
+    def _bound(self, flits: int, before: int, behind: int) -> int:
+        """The time of a link for its flits, one a cycle: the first comes after so many ports in
+        front of it, and the last goes through those behind it."""
+        its = self._carriage
+        assert its is not None  # flits have passed
+        hop = its.router + its.wire
+        first = its.inject + its.router + hop * (before - 1) if before else 0
+        return first + flits + hop * behind
 
     def port_name(self, route: int, hop: int) -> str:
         """A port of a route in words."""
@@ -203,24 +216,6 @@ class NetworkLoads:
         for (_, path), number in zip(self.routes, amount.tolist(), strict=True):
             found[list(path)] += number
         return found
-
-
-class PortShare(NamedTuple):
-    """A port of the network, and what it was needed for.
-
-    Attributes
-    ----------
-    name : of the link, or of the place that sends or receives.
-    flits : that passed it.
-    streams : names of the FIFOs that share it, those with the most flits first.
-    before, behind : ports of a route in front of it and behind it, the fewest of all routes.
-    """
-
-    name: str
-    flits: int
-    streams: tuple[str, ...]
-    before: int
-    behind: int
 
 
 def routes_of(network: Network) -> tuple[tuple[str, Path], ...]:

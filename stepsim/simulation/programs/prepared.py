@@ -67,6 +67,7 @@ from stepsim.simulation.programs.changes import (
 )
 from stepsim.simulation.programs.fix_file import Fix, SizedFor
 from stepsim.simulation.programs.fixes import with_fix
+from stepsim.simulation.programs.message_loads import MessageLoads
 from stepsim.simulation.programs.on_chip import (
     NetworkLoads,
     Place as PlaceOfProgram,
@@ -425,13 +426,19 @@ class Prepared:
         notes = self.notes
         if self.fit is not None and (unknown := self.fit.unknown({**self.sizes, **indices})):
             notes += (unknown,)
-        carried: NetworkLoads | chip_loads.ChipLoads | None = loads
-        if self.crossing is not None:
-            carried = chip_loads.ChipLoads(self, self.crossing, done, indices)
+        carried: NetworkLoads | chip_loads.ChipLoads | None = None
+        if isinstance(loads, MessageLoads):
+            carried = chip_loads.ChipLoads(self, loads, done, indices)
+        else:
+            carried = loads
         return replace(made, notes=notes, rerun=Rerun(self, indices), carried=carried)
 
-    def loads(self, done: ImageRun) -> NetworkLoads | None:
-        """What crossed the network on chip in a run; None where the program is not placed."""
+    def loads(self, done: ImageRun) -> NetworkLoads | MessageLoads | None:
+        """What crossed the network on chip in a run, or the links between its chips; None where
+        the program is not placed and on one chip."""
+        if self.crossing is not None:
+            names = tuple(fifo.name for fifo in self.wiring.fifos)
+            return MessageLoads(self.crossing, names, done.execution.scratch, done.totals.cycles)
         if self.placement is None or self.network is None:
             return None
         return NetworkLoads(
@@ -534,11 +541,6 @@ class Prepared:
         keep_tokens = flag(f"{where} keep_tokens", keep_tokens)
         if record != "paces":
             record = flag(f"{where} record", record)
-        if record and self.crossing is not None:
-            raise ArgError(
-                f"{where} runs on several chips cannot be recorded, and `stepsim why` and what-ifs "
-                "need a recording; leave it out, or put all operators on one chip"
-            )
         image = self._image(indices)
         try:
             return run_image(

@@ -169,6 +169,18 @@ class Crossing:
         """The chips that units are on."""
         return tuple(sorted(set(self.unit_chips.tolist())))
 
+    def link_name(self, link: int) -> str:
+        """A link in words, by its number among all links."""
+        begin, end = (self._device(int(ends[link])) for ends in (self.links.begin, self.links.end))
+        return f"{begin} to {end}"
+
+    def _device(self, number: int) -> str:
+        chips = self.links.chips.total
+        if number < chips:
+            return f"chip {number}"
+        several = max(int(self.links.begin.max()), chips) > chips
+        return f"switch {number - chips}" if several else "the switch"
+
 
 def on_chips(
     network: Network, wiring: Wiring, machine: Machine, used: Collection[int]
