@@ -110,11 +110,11 @@ def write_perfetto(
 ) -> TimelineFile:
     """Write the timeline of a recorded run, to open in https://ui.perfetto.dev.
 
-    Each operator has a track, below its stage, with slices for its work and for every cause of a
-    wait, with the FIFO concerned. Links of the network on chip have slices for the flits of each
-    FIFO. FIFOs have counters of the slots in use; the memory has those of
-    :meth:`Result.timeline <stepsim.Result.timeline>`. A cycle is shown as a nanosecond. If the file
-    would be larger than ``limit_bytes``, it is sampled.
+    Each operator has a track, below its chip if there are several and its stage, with slices for
+    its work and for every cause of a wait, with the FIFO concerned. Links have slices for the flits
+    of each FIFO, between chips for its messages. FIFOs have counters of the slots in use; the
+    memory has those of :meth:`Result.timeline <stepsim.Result.timeline>`. A cycle is shown as a
+    nanosecond. If the file would be larger than ``limit_bytes``, it is sampled.
 
     Parameters
     ----------
@@ -192,7 +192,8 @@ class _Picture:
         self._links = [events.ports[port] for port in np.unique(events.passed["port"]).tolist()]
         self._flits = 1 + len(events.causes)  # kind of slices of links, behind work and waits
         self._idle = self._flits + 1
-        tracks = 2 * len(events.units) + len(events.fifos) + len(self._links) + 20
+        groups = len(set(events.chips)) + 20
+        tracks = 2 * len(events.units) + len(events.fifos) + len(self._links) + groups
         names = sum(map(len, (*events.units, *events.fifos, *self._links)))
         self._size = sizes(events.cycles, tracks, len(events.fifos) + len(events.units))
         # A counter with fractional values takes 8 bytes more.
@@ -244,7 +245,11 @@ class _Picture:
 
     def write(self, file: Any) -> TimelineFile:
         events, (first, after) = self._events, self._span
-        kinds = ["work", *(_NAMES[cause] for cause in events.causes), "flits", "idle"]
+        passed = "message" if events.chips else "flits"
+        waits = [_NAMES[cause] for cause in events.causes]
+        if events.chips:
+            waits[events.causes.index("packet")] = "wait for a message"
+        kinds = ["work", *waits, passed, "idle"]
         names = dict(enumerate(kinds))
         names |= {kind + MIXED: f"mostly {name}" for kind, name in enumerate(kinds)}
         causes = [*self._causes, *(f"mostly {cause}" for cause in self._causes)]
@@ -253,9 +258,10 @@ class _Picture:
         about = trace.track("run")
         self._write_path(trace)
         self._write_memory(trace)
-        tracks = _unit_tracks(trace, events.units)
+        tracks = _unit_tracks(trace, events.units, events.chips)
         if self._links:
-            network = trace.track("network", description="Flits that passed every link.")
+            what = "Messages that every link sent." if events.chips else "Flits that passed links."
+            network = trace.track("network", description=what)
             tracks += [trace.track(link, network) for link in self._links]
         for unit, begin, end, kind, fifo in self._slices.rows():
             trace.slice(tracks[unit], begin, end, names[kind], fifo)
@@ -364,15 +370,19 @@ def _numbered(texts: Iterable[str | None]) -> tuple[list[str], Any]:
     return list(known), np.array(numbers, np.int64)
 
 
-def _unit_tracks(trace: TraceFile, units: Sequence[str]) -> list[int]:
-    """A track for every unit, below its stage and, if it is a lane, its operator."""
-    root = trace.track("operators")
+def _unit_tracks(trace: TraceFile, units: Sequence[str], chips: Sequence[int]) -> list[int]:
+    """A track for every unit, below its chip if there are several, its stage and, if it is a lane,
+    its operator."""
+    everything = trace.track("operators")
     places = [place_of(unit) for unit in units]
-    lanes: dict[tuple[str, str], int] = {}
-    for place in places:
-        key = (place.stage, place.operator)
+    of_chips = [f"chip {chip}" for chip in chips] or [""] * len(units)
+    lanes: dict[tuple[str, str, str], int] = {}
+    for chip, place in zip(of_chips, places, strict=True):
+        key = (chip, place.stage, place.operator)
         lanes[key] = lanes.get(key, 0) + 1
     groups: dict[tuple[str, ...], int] = {}
+    # Chips in the order of their numbers.
+    roots = {f"chip {chip}": trace.track(f"chip {chip}", everything) for chip in sorted({*chips})}
 
     def group(key: tuple[str, ...], name: str, parent: int) -> int:
         if key not in groups:
@@ -380,9 +390,11 @@ def _unit_tracks(trace: TraceFile, units: Sequence[str]) -> list[int]:
         return groups[key]
 
     tracks = []
-    for unit, place in zip(units, places, strict=True):
-        parent = group((place.stage,), place.stage, root) if place.stage else root
-        if lanes[place.stage, place.operator] > 1:
-            parent = group((place.stage, place.operator), place.operator, parent)
+    for unit, chip, place in zip(units, of_chips, places, strict=True):
+        parent = roots.get(chip, everything)
+        if place.stage:
+            parent = group((chip, place.stage), place.stage, parent)
+        if lanes[chip, place.stage, place.operator] > 1:
+            parent = group((chip, place.stage, place.operator), place.operator, parent)
         tracks.append(trace.track(unit, parent))
     return tracks

@@ -22,6 +22,7 @@ from stepsim.report.perfetto import write_perfetto
 from stepsim.report.slices import MIXED, Slices, thinned, unit_slices
 from stepsim.simulation import prepare
 from tests.report.read_back import ReadBack
+from tests.simulation.chip_programs import chip_machine, reduced
 from tests.simulation.drawn_programs import grown
 
 
@@ -344,4 +345,31 @@ def test_tracks_of_links_fit_the_limit(tmp_path: Path) -> None:
     assert made.nbytes <= limit
     found = ReadBack(tmp_path / "small.pftrace")
     assert "mostly flits" in {name for _, _, name, *_ in found.slices["2 east"]}
+    in_turn(found, result.cycles)
+
+
+def test_chips_and_their_links_have_tracks(tmp_path: Path) -> None:
+    result = st.simulate(reduced(4, rows=256), chip_machine(chips__gib_per_s=5), record=True)
+    write_perfetto(result, tmp_path / "chips.pftrace")
+    found = ReadBack(tmp_path / "chips.pftrace")
+    for link in result.links().to_pylist():
+        name = f"chip {link['from_device']} to chip {link['to_device']}"
+        if link["link_messages"]:
+            assert found.spent(name, "message") == link["link_busy_cycles"] > 0
+            assert (
+                len([one for one in found.slices[name] if one[2] == "message"])
+                == (link["link_messages"])
+            )
+        else:
+            assert name not in found.slices
+    waited = sum(
+        unit["wait_memory"] for unit in units(result) if unit["operator"] == "ReceiveMessage"
+    )
+    spent = sum(found.spent(unit["name"], "wait for a message") for unit in units(result))
+    assert spent == waited > 0
+    chips = {unit["name"]: unit["chip"] for unit in result.units.to_pylist()}
+    paths = [path for path in map(found.path, found.tracks) if path[0] == "operators"]
+    groups = {path[-1]: path for path in paths}
+    for name, chip in chips.items():
+        assert f"chip {chip}" in groups[name], name
     in_turn(found, result.cycles)

@@ -1,9 +1,10 @@
-// The network on chip of a placed run: its grid with the heat of links and operators.
+// The network of a placed run or of one on several chips, with the heat of links and operators.
 "use strict";
 
 /** `showUnit` goes to the graph. */
 Report.network = (data, showUnit) => {
-  const { network, links, units } = data, { link_share: shares, link_name: names, link_flits: flits, link_wait_cycles: waits } = links.columns;
+  const { network, units } = data, { shares, names, about: abouts, where } = network;
+  const one = where === "chips" ? "chip" : "place";
   const most = Math.max(0, ...shares), unitName = (unit) => units.columns.name[unit];
   const heat = (color, share, from) => `color-mix(in srgb, var(--${color}) ${Math.round(100 * Math.min(1, share))}%, var(--${from}))`;
   const clip = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
@@ -14,7 +15,7 @@ Report.network = (data, showUnit) => {
   const order = network.links.map((_, index) => index).sort((a, b) => shares[a] - shares[b]);
   const lines = order.map((index) => {
     const [x1, y1, x2, y2] = network.links[index];
-    const line = Report.svg("line", { class: "link", x1, y1, x2, y2 }, Report.svg("title", {}, `${names[index]}: busy ${Report.percent(shares[index])}, ${Report.plain(flits[index])} flits, waits ${Report.plain(waits[index])} cycles`));
+    const line = Report.svg("line", { class: "link", x1, y1, x2, y2 }, Report.svg("title", {}, `${names[index]}: busy ${Report.percent(shares[index])}, ${abouts[index]}`));
     line.style.stroke = heat("output", shares[index], "line");
     return line;
   });
@@ -46,8 +47,8 @@ Report.network = (data, showUnit) => {
   };
   const busiest = most ? `The busiest link is ${names[shares.indexOf(most)]}, busy ${Report.percent(most)} of the run.` : "No link was used.";
   return [
-    Report.el("p", {}, `${busiest} Numbers beside links are the percentage of the cycles in which flits passed them; a place shows its operator and how much of the run that works. A click on a place leads to the graph.`),
-    Report.el("ul", { class: "legend" }, ramp("output", "of the cycles: a link is busy"), ramp("busy", "of the cycles: the busiest operator of a place works")),
-    Report.el("div", { class: "network-view", tabindex: "0", role: "region", "aria-label": "network on chip" }, Report.svg("svg", { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, role: "group", "aria-label": busiest }, ...lines, ...places, ...figures)),
+    Report.el("p", {}, `${busiest} Numbers beside links are the percentage of the cycles in which they were busy; a ${one} shows its operator, or how many it has, and how much of the run the busiest works. A click on a ${one} leads to the graph.`),
+    Report.el("ul", { class: "legend" }, ramp("output", "of the cycles: a link is busy"), ramp("busy", `of the cycles: the busiest operator of a ${one} works`)),
+    Report.el("div", { class: "network-view", tabindex: "0", role: "region", "aria-label": one === "chip" ? "network of chips" : "network on chip" }, Report.svg("svg", { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, role: "group", "aria-label": busiest }, ...lines, ...places, ...figures)),
   ];
 };

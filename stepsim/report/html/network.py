@@ -33,7 +33,7 @@ def network_document(
         return None
     topology = Topology(Network(**machine["noc"]))
     if topology.places > MOST_PLACES:
-        return {"size": [0, 0], "places": [], "links": []}
+        return {"size": [0, 0], "places": [], "links": [], **_shown(links)}
     points = place_points(topology, _APART, (_MARGIN, _MARGIN))
     on: dict[int, list[int]] = {}
     numbers = {name: unit for unit, name in enumerate(units["name"].to_pylist())}
@@ -58,7 +58,19 @@ def network_document(
             for place, (x, y) in enumerate(points)
         ],
         "links": [_line(topology, link, points) for link in links["link"].to_pylist()],
+        **_shown(links),
     }  # fmt: skip
+
+
+def _shown(links: pa.Table) -> dict[str, Any]:
+    """What is said of every link: its name, the share of the run in which it is busy, and more."""
+    waits = zip(links["link_flits"].to_pylist(), links["link_wait_cycles"].to_pylist(), strict=True)
+    return {
+        "names": links["link_name"].to_pylist(),
+        "shares": links["link_share"].to_pylist(),
+        "about": [f"{flits:,} flits, waits {cycles:,} cycles" for flits, cycles in waits],
+        "where": "places",
+    }
 
 
 def _line(topology: Topology, link: int, points: list[Point]) -> list[float]:

@@ -162,10 +162,10 @@ Report.pages.run = (data) => {
   }
 
   function network() {
-    const { links } = data;
+    const { links } = data, share = links.columns.link_share ? "link_share" : "link_utilization";
     Report.section("network", "Network", Report.network(data, show),
       Report.table("links", Report.columnsOf(links, Object.keys(links.columns).filter((name) => !["link", "from_place", "to_place"].includes(name))), links.columns, links.rows, {
-        id: "link-table", filter: "Filter links", hint: "name, or link_share>0.5", sort: ["link_share", true],
+        id: "link-table", filter: "Filter links", hint: `name, or ${share}>0.5`, sort: [share, true],
       }));
   }
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from stepsim.report.html.activity import activity
 from stepsim.report.html.bounds import bounds, verdict
+from stepsim.report.html.chips import chips_document
 from stepsim.report.html.graph import graph_document
 from stepsim.report.html.groups import Groups
 from stepsim.report.html.network import network_document
@@ -66,7 +67,7 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
         "why": plain(row.get("why")),
         "timeline": None if timeline is None else table_document(timeline),
         "path": None if path is None else path_parts(path),
-        "network": network_document(row, units, links),
+        "network": chips_document(row, units, links) or network_document(row, units, links),
         "links": None if links is None else table_document(links),
     }
 

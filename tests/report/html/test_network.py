@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stepsim.report.html.chips import chips_document
 from stepsim.report.html.network import network_document
 from stepsim.report.html.reading import read_run
 from stepsim.report.html.run_document import run_document
@@ -138,6 +140,50 @@ def test_waits_for_other_chips_are_no_waits_for_memory(tmp_path: Path, command: 
     assert columns["wait_memory"][kinds.index("ReceiveMessage")] == 0
 
 
+@pytest.fixture(scope="module")
+def chips_run(tmp_path_factory: pytest.TempPathFactory, command: Command) -> Path:
+    folder = tmp_path_factory.mktemp("chips")
+    (folder / "chips.py").write_text(_CHIPS)
+    values = ("count=4", "topology=ring", "gib_per_s=5", "latency_ns=500")
+    chips = [word for value in values for word in ("--set", f"chips.{value}")]
+    recorded = ("--set", "clock_ghz=1", "--record", "--out", folder / "run.parquet")
+    assert command("run", folder / "chips.py", *chips, *recorded) == 0
+    return folder / "run.parquet"
+
+
+def test_chips_are_drawn_with_their_operators_and_links(chips_run: Path) -> None:
+    document = _document(chips_run)
+    network, names = document["network"], document["units"]["columns"]["name"]
+    on = [[names[unit] for unit in chip["units"]] for chip in network["places"]]
+    assert on == [["linear_load#0", "flatten#1"], ["silu#2", "linear_store#3"], [], []]
+    assert [chip["name"] for chip in network["places"]] == [f"chip {i}" for i in range(4)]
+    assert network["places"][2]["busy"] is None
+    busy = document["units"]["columns"]["busy"]
+    assert network["places"][1]["busy"] == busy[names.index("silu#2")] / document["row"]["cycles"]
+    links = document["links"]["columns"]
+    most = max(range(len(network["links"])), key=lambda one: network["shares"][one])
+    assert network["names"][most] == "chip 0 to chip 1"
+    assert network["shares"] == links["link_utilization"]
+    assert network["about"][most].startswith("4 messages, 8,192 bytes")
+    for (x1, y1, *_), one in zip(network["links"], links["from_device"], strict=True):
+        x, y = network["places"][one]["at"]
+        assert ((x1 - x) ** 2 + (y1 - y) ** 2) ** 0.5 == pytest.approx(6, abs=0.2)
+    assert document["path"] is not None
+
+
+def test_a_switch_is_in_the_middle(chips_run: Path) -> None:
+    tables = read_run(chips_run)
+    links = pa.table({"from_device": [0, 1, 4, 4], "to_device": [4, 4, 0, 1]})
+    for name in ("link_utilization", "link_messages", "link_bytes", "link_waited_cycles"):
+        links = links.append_column(name, pa.array([0] * 4))
+    network = chips_document(tables.row, tables.units, links)
+    assert network is not None
+    assert network["places"][4]["name"] == "switch"
+    assert network["places"][4]["at"] == [size / 2 for size in network["size"]]
+    assert network["names"][0] == "chip 0 to switch"
+    assert chips_document(tables.row, tables.units, None) is None
+
+
 def test_links_of_an_earlier_run_are_removed(tmp_path: Path, command: Command) -> None:
     (tmp_path / "placed.py").write_text(_PLACED)
     out = tmp_path / "run.parquet"
@@ -184,5 +230,18 @@ def test_a_place_leads_to_the_graph(browser: Any, page_of_placed: Path) -> None:
     with opened(browser, page_of_placed) as page:
         place = page.locator(".network-view .unit").first
         place.focus()
+        page.keyboard.press("Enter")
+        assert "linear_load#0" in page.inner_text("#graph .panel")
+
+
+@pytest.mark.slow
+def test_the_page_draws_chips(browser: Any, chips_run: Path, command: Command) -> None:
+    page_of_chips = chips_run.with_suffix(".html")
+    assert command("report", chips_run, "--out", page_of_chips) == 0
+    with opened(browser, page_of_chips) as page:
+        assert page.locator(".network-view .place").count() == 4
+        assert page.locator(".network-view .link").count() == 8
+        assert "The busiest link is chip 0 to chip 1" in page.inner_text("#network p")
+        page.locator(".network-view .unit").first.focus()
         page.keyboard.press("Enter")
         assert "linear_load#0" in page.inner_text("#graph .panel")
