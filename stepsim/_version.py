@@ -2,7 +2,7 @@
 
 __all__ = ["MODEL_VERSION", "__version__"]
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 """The version of the package."""
 
 MODEL_VERSION = 3
