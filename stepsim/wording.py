@@ -41,6 +41,16 @@ def describe_problems(
     ]
 
 
+def version_changes(before: Any, now: Mapping[str, str]) -> str:
+    """How versions that something was begun with differ, as ``numba 0.67.0, now 0.68.1``."""
+    known = before if isinstance(before, Mapping) else {}
+    return "; ".join(
+        f"{name} {known.get(name, 'unknown')}, now {now.get(name, 'absent')}"
+        for name in dict.fromkeys((*now, *known))
+        if known.get(name) != now.get(name)
+    )
+
+
 def expectations(schema: Mapping[str, Any]) -> dict[str, str]:
     """Dotted path of every value in the sections of a schema, with the expectation for it."""
     schemas = _Schemas(schema)

@@ -1,7 +1,6 @@
 """Files of the state before 1.0 are read, and those of other versions are refused by name.
 
-``tests/data/before_1_0`` was written by that state: a run, a sweep, a service, a plan, a placement,
-a fix, baselines of tests and a trace.
+``tests/data/before_1_0`` was written by that state, one of each kind that stepsim reads.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ from stepsim.errors import (
 from stepsim.pytest_plugin.baselines import read_baselines
 from stepsim.report import read_run
 from stepsim.results import SCHEMA_VERSION
+from stepsim.serving.service.spec import read_spec
 from stepsim.sweep.storage import digests
+from stepsim.workloads.models import read_model
+from tests.promises.files import VERSIONS
 
 EARLIER = Path(__file__).parents[1] / "data" / "before_1_0"
 
@@ -73,6 +75,136 @@ def test_a_service() -> None:
     assert served.status == "ok"
     assert served.requests.num_rows == served.metrics["completed"] == 4
     assert "4" in str(served)
+
+
+def test_a_recorded_run_of_a_placed_program() -> None:
+    found = read_run(EARLIER / "recorded" / "run.parquet")
+    assert found.row["cycles"] == 1477
+    rows = {name: table.num_rows for name, table in found.others.items()}
+    assert rows == {"timeline": 4, "path": 35, "links": 480}
+
+
+def test_a_search() -> None:
+    runs = st.sweep.read_runs(EARLIER / "searched", ["design", "cycles"])
+    assert runs["cycles"].to_pylist() == [3_975_900, 9_585_688]
+    assert list(st.sweep.read_designs(EARLIER / "searched")) == runs["design"].to_pylist()
+
+
+def test_a_sweep_of_services() -> None:
+    served = st.sweep.read_runs(EARLIER / "swept_services", ["completed", "output_throughput"])
+    (rate,) = served["output_throughput"].to_pylist()
+    assert served["completed"].to_pylist() == [4]
+    assert round(rate, 1) == 3947.4
+
+
+def test_a_design() -> None:
+    """The folder is a workload, and its depths are a file of their own."""
+    design = st.workloads.find_workload(str(EARLIER / "design")).load()
+    built = design.of().build(st.workloads.Data())
+    depths = EARLIER / "design" / "fifo_depths.yaml"
+    found = {
+        st.simulate(built.program, "u55c", fifo_depth=built.fifo_depths).cycles,
+        st.simulate(built.program, "u55c", fifo_depth=str(depths)).cycles,
+        st.design.Plan.load(EARLIER / "design" / "plan.yaml").simulated,
+    }
+    assert found == {217}
+
+
+def test_an_operator_graph() -> None:
+    text = (EARLIER / "operators.json").read_text(encoding="utf-8")
+    graph = st.design.OperatorGraph.from_json(text)
+    assert [op.name for op in graph.ops] == ["linear", "gelu"]
+    assert graph.to_json() == text
+
+
+def test_depths_of_fifos() -> None:
+    depths = str(EARLIER / "depths.yaml")
+    fixed = st.simulate(gated(), fifo_depth=depths)
+    assert fixed.cycles == 292
+    assert fixed.fifos["depth"].to_pylist() == [1, 1, 1, 1, 1, 2, 1, 1]
+
+
+def test_a_graph_file() -> None:
+    graph = st.load_graph(EARLIER / "graph.pb", mock_bf16=True)
+    assert st.simulate(graph).cycles == 105
+
+
+def test_machines_and_networks() -> None:
+    changes = {"hbm.channels": 16, "clock_ghz": 1}
+    assert st.load_machine(str(EARLIER / "machine.yaml")) == st.load_machine("sda-1024", changes)
+    hardware = st.hardware.load_machine(str(EARLIER / "machine_of_hardware.yaml"))
+    assert hardware == st.hardware.load_machine()
+    assert st.noc.load_network(str(EARLIER / "network.yaml")) == st.noc.load_network("mesh")
+
+
+def test_a_model() -> None:
+    experts = read_model(str(EARLIER / "model.yaml")).moe
+    assert (experts.experts, experts.active, experts.inner_dim) == (8, 2, 64)
+
+
+def test_specifications() -> None:
+    """Those of the sweep, the search and the services of the folders beside them."""
+    sweep = st.sweep.load_spec(EARLIER / "sweep.yaml")
+    assert sweep.grid == {"tile": [8, 16]}
+    assert st.sweep.load_spec(EARLIER / "swept_services.yaml").service is not None
+    served = st.serving.serve(EARLIER / "service.yaml")
+    assert served.metrics["completed"] == 4
+
+
+def test_a_specification_of_a_search(tmp_path: Path) -> None:
+    tuned = st.sweep.tune(EARLIER / "search.yaml", tmp_path / "again")
+    before = st.sweep.read_runs(EARLIER / "searched", ["design", "cycles"])
+    assert st.sweep.read_runs(tmp_path / "again", ["design", "cycles"]) == before, tuned
+
+
+def test_a_trace_of_requests() -> None:
+    found = st.traces.load_requests(EARLIER / "requests.parquet")
+    assert len(found) == 2
+
+
+OF_KIND = {
+    "tables of runs, sweeps, services and networks": "run.parquet",
+    "outlines of programs in them": "run.parquet",
+    "simulated times": "run.parquet",
+    "routing traces": "routing.parquet",
+    "request traces": "requests.parquet",
+    "plans": "plan.yaml",
+    "operator graphs": "operators.json",
+    "placements": "placement.yaml",
+    "fixes and FIFO depths": "depths.yaml",
+    "baselines of tests": "baselines.json",
+}
+
+
+def test_there_is_a_file_of_every_kind_that_says_its_version() -> None:
+    assert set(OF_KIND) == set(VERSIONS)
+    assert all((EARLIER / name).is_file() for name in OF_KIND.values())
+
+
+def test_everything_that_was_kept_is_read() -> None:
+    here = Path(__file__).read_text(encoding="utf-8")
+    names = {path.name for path in EARLIER.iterdir()} - {"run.units.parquet", "run.fifos.parquet"}
+    assert {name for name in names if f'EARLIER / "{name}"' not in here} == set()
+
+
+def copied(name: str, folder: Path) -> Path:
+    """A copy that may be written to."""
+    shutil.copytree(EARLIER / name, folder / name)
+    return folder / name
+
+
+BEGUN = r"versions \(stepsim 0\.1\.0, now .*\); "
+
+
+def test_what_another_version_began_is_not_resumed(tmp_path: Path) -> None:
+    with pytest.raises(SweepError, match=f"{BEGUN}continue with the .* versions it was started"):
+        st.sweep.run_sweep(EARLIER / "sweep.yaml", copied("swept", tmp_path), resume=True)
+    with pytest.raises(SweepError, match=BEGUN):
+        st.sweep.tune(EARLIER / "search.yaml", copied("searched", tmp_path), resume=True)
+    served = copied("served", tmp_path)
+    (served / "summary.json").unlink()
+    with pytest.raises(ServingError, match=f"{BEGUN}resume it with the same settings and versions"):
+        st.serving.serve(EARLIER / "service.yaml", out=served, resume=True)
 
 
 def test_a_plan() -> None:

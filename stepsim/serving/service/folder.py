@@ -20,6 +20,7 @@ from stepsim.serving.service.loop import Recorded
 from stepsim.serving.service.record import StepRows, joined
 from stepsim.serving.service.tables import steps_of, steps_table
 from stepsim.serving.steps.layers import Cost
+from stepsim.wording import version_changes
 
 REQUESTS: Final = "requests.parquet"
 STEPS: Final = "steps.parquet"
@@ -204,9 +205,12 @@ class Folder:
         now = json.loads(json.dumps(self._settings))
         if there != now:
             names = sorted(key for key in {*there, *now} if there.get(key) != now.get(key))
+            changes = version_changes(there.get("versions"), now["versions"])
+            if changes:
+                names[names.index("versions")] = f"versions ({changes})"
             raise ServingError(
                 f"{self.path}: its service differs in {', '.join(names)}; resume it with the same "
-                "settings, or name another folder"
+                "settings and versions, or name another folder"
             )
 
 

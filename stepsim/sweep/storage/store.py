@@ -41,6 +41,7 @@ from stepsim.sweep.storage.lines import append_line, drop_half_line
 from stepsim.sweep.storage.manifest import load_manifest
 from stepsim.sweep.storage.parquet import write_tables
 from stepsim.sweep.storage.schema import FAILURES_SCHEMA, TABLES, UNIT_ROWS_SCHEMA, runs_schema
+from stepsim.wording import version_changes
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -124,7 +125,7 @@ class Store:
         if found.get("plan") != self._plan.digest():
             raise SweepError(
                 f"{self.folder}: holds another sweep, {self._differences(found)}; continue with "
-                "the specification it was started with, or choose another folder"
+                "the specification and the versions it was started with, or choose another folder"
             )
         self._digests = Digests.read(self.folder, self._plan.digest())
         # The specification identifies the sweep even if its digest is lost.
@@ -149,8 +150,9 @@ class Store:
         """How the plan in the folder differs from this one, in words."""
         parts = found.get("parts")
         differing = self._plan.differences(parts if isinstance(parts, dict) else {})
-        if found.get("versions") != versions():
-            differing.append("versions")
+        changes = version_changes(found.get("versions"), versions())
+        if changes:
+            differing.append(f"versions ({changes})")
         texts = []
         if CODE in differing:
             differing.remove(CODE)
