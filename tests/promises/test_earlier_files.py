@@ -28,7 +28,6 @@ from stepsim.errors import (
 from stepsim.pytest_plugin.baselines import read_baselines
 from stepsim.report import read_run
 from stepsim.results import SCHEMA_VERSION
-from stepsim.serving.service.spec import read_spec
 from stepsim.sweep.storage import digests
 from stepsim.workloads.models import read_model
 from tests.promises.files import VERSIONS
