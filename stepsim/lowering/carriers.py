@@ -171,23 +171,24 @@ class _Carriers:
         self._units, self._channels = list(network.units), list(network.channels)
         self._carriers: list[UnitSpec] = []
         self._routes = self.under_way = 0
+        self._instead: dict[int, int | None] = {}
+        """Of FIFOs that units no longer send to: what they send to, None for nothing more."""
         self.producer = {c: u for u, unit in enumerate(network.units) for c in unit.outputs}
 
     def network(self) -> Network:
         """The network with what was collected."""
-        units = (*self._units, *self._carriers)
+        units = (*map(self._left, self._units), *self._carriers)
         return replace(self._network, units=units, channels=tuple(self._channels))
+
+    def _left(self, unit: UnitSpec) -> UnitSpec:
+        if self._instead.keys().isdisjoint(unit.outputs):
+            return unit
+        sent = (self._instead.get(c, c) for c in unit.outputs)
+        return replace(unit, outputs=tuple(c for c in sent if c is not None))
 
     def leave_by(self, c: int, way: Sequence[_Leg]) -> None:
         """Have what a unit sends to a FIFO take its way."""
-        self.leave(self.producer[c], {c}, self.along(c, way))
-
-    def leave(self, unit: int, fifos: set[int], first: int) -> None:
-        """Have a unit send to the FIFO ``first`` what it sends to ``fifos``."""
-        kept = [c for c in self._units[unit].outputs if c not in fifos]
-        at = next(i for i, c in enumerate(self._units[unit].outputs) if c in fifos)
-        kept.insert(at, first)
-        self._units[unit] = replace(self._units[unit], outputs=tuple(kept))
+        self._instead[c] = self.along(c, way)
 
     def along(self, c: int, way: Sequence[_Leg], behind: int = 0) -> int:
         """Carriers on the routes of a FIFO, ``behind`` so many others on its way; the number of the
@@ -248,7 +249,9 @@ class _Carriers:
                 f"{name}: receive", under_way[reader], entries[reader], route, producer.origin
             )
         self._routes += 1 + len(names)
-        self.leave(self.producer[tree.fifos[0]], set(tree.fifos), first)
+        leaving = [c for c in producer.outputs if c in tree.fifos]
+        self._instead.update(dict.fromkeys(leaving[1:]))
+        self._instead[leaving[0]] = first
 
     @property
     def _next_number(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import shown
+from stepsim.collection import without_collection
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.graph import Program, Wiring
@@ -247,6 +248,7 @@ def _around(sender: UnitSpec, port: int) -> tuple[int, int]:
     return length - 1 - behind, behind
 
 
+@without_collection()
 def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Network:
     """The units of a program with carriers on its FIFOs between different places.
 
