@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any, ClassVar, TypeVar
 
 from typer.core import TyperArgument, TyperCommand
@@ -31,6 +34,12 @@ class PanelCommand(TyperCommand):
             option.rich_help_panel = places[option.name][0]
         return arguments + options
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        columns = get_terminal_size().columns
+        shown = copy(self)
+        shown.params = [_that_fits(one, (columns - 28) // 2) for one in self.params]
+        super(PanelCommand, shown).format_help(ctx, formatter)
+
     def place(self, name: str) -> tuple[str, int]:
         """The panel of an option and its place there; options without one are last of all."""
         for title, names in self.panels.items():
@@ -38,6 +47,22 @@ class PanelCommand(TyperCommand):
                 return title, names.index(name) + 1
         title, names = list(self.panels.items())[-1]
         return title, len(names) + 1
+
+
+def _that_fits(option: Any, letters: int) -> Any:
+    """An option whose name is shown whole: in several lines where it is longer.
+
+    Both forms of a long flag are one name, ``--[no-]enable-prefix-caching``.
+    """
+    if isinstance(option, TyperArgument):
+        return option
+    fitting = copy(option)
+    first, *others = option.opts
+    name = first.removeprefix("--")
+    if option.secondary_opts == [f"--no-{name}"] and 2 * len(name) > letters:
+        first, fitting.secondary_opts = f"--[no-]{name}", []
+    fitting.opts = ["\n  ".join(wrap(first, letters, break_long_words=False)), *others]
+    return fitting
 
 
 def in_panels(panels: Mapping[str, Sequence[str]]) -> Callable[[_Command], _Command]:

@@ -35,7 +35,7 @@ def report(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN.parquet|SWEEP_DIR|PLAN_DIR|SERVICE_DIR",
+            metavar="FILE|DIR",
             help="The --out of `run`, `sweep run`, `sweep tune` or `serve`, or a plan, which is "
             "run first. Of services, several are shown side by side.",
         ),

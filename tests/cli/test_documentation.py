@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from stepsim.cli.main import app
 
@@ -49,3 +50,21 @@ def test_a_command_is_listed_by_the_first_sentence_of_its_help(
     """The list does not import the command."""
     text = group.commands[name].help.partition("\n\n")[0]
     assert " ".join(text.split()) == summary
+
+
+@pytest.mark.parametrize("command", [path for path, _ in COMMANDS])
+def test_help_is_whole_on_a_narrow_terminal(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that are longer than their column are broken into lines, and nothing is cut."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = CliRunner().invoke(app, [*command.split()[1:], "--help"]).output
+    assert "Usage" in text
+    assert [line for line in text.splitlines() if "…" in line] == []
+
+
+def test_both_forms_of_a_flag_are_one_name_in_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    text = CliRunner().invoke(app, ["serve", "--help"]).output
+    assert "--[no-]scheduler-reserve-full-isl " in text
+    assert "--no-scheduler" not in text
+    refused = CliRunner().invoke(app, ["serve", "--no-scheduler-reserve-full-isl"])
+    assert "No such option" not in refused.output

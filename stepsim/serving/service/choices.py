@@ -42,8 +42,8 @@ class RequestChoices:
     source: Annotated[
         Source | None,
         Param(
-            "other requests than those of a trace, as fixed:count=64,prompt_tokens=512,"
-            "output_tokens=64", otherwise="the trace",
+            "other requests than those of a trace, as fixed:count=64,prompt_tokens=512",
+            otherwise="the trace",
         ),
     ] = None  # fmt: skip
     arrivals: Annotated[
