@@ -11,7 +11,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["deferred", "door", "install_extra", "is_installed", "missing_extras", "require"]
+__all__ = [
+    "deferred",
+    "door",
+    "install_extra",
+    "is_installed",
+    "missing_extra",
+    "missing_extras",
+    "require",
+]
 
 
 _EXTRAS: Final = {
@@ -80,8 +88,21 @@ def require(name: str, error: type[Exception], *inside: str, advice: str = "") -
             import_module(f"{name}.{inner}")
         return import_module(name)
     except ImportError as problem:
-        extra, need = _EXTRAS[name.partition(".")[0]]
-        raise error(f"{need}, which is not installed: {install_extra(extra)}{advice}") from problem
+        raise error(
+            f"{_EXTRAS[name.partition('.')[0]][1]}, {_how_to_install(name)}{advice}"
+        ) from problem
+
+
+def _how_to_install(name: str) -> str:
+    return f"which is not installed: {install_extra(_EXTRAS[name.partition('.')[0]][0])}"
+
+
+def missing_extra(error: BaseException) -> str | None:
+    """What an import lacks, and how to install it, where that is an optional package of ours."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    if name not in _EXTRAS or name in _INSIDE:
+        return None
+    return f"it imports {name}, {_how_to_install(name)}"
 
 
 def install_extra(extra: str) -> str:

@@ -22,6 +22,8 @@ else:
 _PIPE_WIDTH = 120
 _ANY_HEIGHT = 25
 _ENDLESS = 1 << 20
+_NO_LIMIT = ("", "any")
+"""Texts among numbers, with which they stay on the right."""
 _LEAST_FOLDED = 24
 """The least width of a folded column, in characters."""
 
@@ -51,7 +53,7 @@ def show_table(
     table = rich.table.Table(box=None, pad_edge=False)
     texts = [["" if value is None else str(value) for value in row] for row in rows]
     for index, name in enumerate(names):
-        numbers = all(_is_number(row[index]) for row in texts if row[index])
+        numbers = all(_is_number(row[index]) for row in texts if row[index] not in _NO_LIMIT)
         table.add_column(
             rich.text.Text(name), no_wrap=name != folding, overflow="fold",
             justify="right" if numbers else "left",
@@ -107,7 +109,7 @@ def _console(width: int | None = None) -> rich.console.Console:
 
 def _is_number(text: str) -> bool:
     try:
-        float(text.replace(",", ""))
+        float(text.removesuffix("%").replace(",", ""))
     except ValueError:
         return False
     return True

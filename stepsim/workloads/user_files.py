@@ -22,6 +22,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
+from stepsim.deferred import missing_extra
 from stepsim.errors import StepSimError, UserCodeError, WorkloadError
 
 _KEPT = sys.stdlib_module_names | {"stepsim", "__main__"}
@@ -76,6 +77,9 @@ def user_code(where: str, path: str | None = None, digest: str | None = None) ->
     except StepSimError:
         raise
     except (Exception, SystemExit) as error:
+        missing = missing_extra(error)
+        if missing is not None:
+            raise UserCodeError(f"{where}: {missing}") from error
         raise UserCodeError(f"{where}: raised an exception\n{_traceback(error)}") from error
 
 

@@ -34,6 +34,11 @@ def test_the_tables_for_people(cli: Cli) -> None:
     assert found.code == 0, found.err
     for text in ("FIFOs of 'swiglu_16_32' on sda-hdl", "bytes saved", "slowdown allowed"):
         assert text in found.out
+    title = "slowdown allowed"
+    _, _, curve = found.out.partition(f"{title} ")
+    shares = [line[: len(title)] for line in curve.splitlines()[1:]]
+    assert len(shares) >= 2
+    assert all(share.endswith(("%", "any")) for share in shares)
 
 
 def test_auto_takes_the_least_depths_of_one_percent(cli: Cli) -> None:

@@ -266,6 +266,17 @@ def test_files_that_raise(write, tmp_path, text, lines):
         assert "stepsim/workloads/loading.py" not in error_text
 
 
+@pytest.mark.parametrize(("package", "extra"), [("torch", "torch"), ("matplotlib", "plot")])
+def test_a_file_that_needs_an_extra(write, tmp_path, monkeypatch, package, extra):
+    monkeypatch.setitem(sys.modules, package, None)
+    path = write(f"import {package}\n")
+    with pytest.raises(UserCodeError) as caught:
+        find_workload("program.py", tmp_path)
+    assert str(caught.value) == (
+        f"{path}: it imports {package}, which is not installed: pip install 'stepsim[{extra}]'"
+    )
+
+
 RAISES = """\
 import stepsim as st
 
