@@ -103,7 +103,9 @@ def warmup(
             help="'runs', 'recorded' (runs that are recorded, as `stepsim why` does), 'dram' and "
             "'recorded-dram' (the same with memory model `dram`), 'bounded' and 'recorded-bounded' "
             "(with `hbm.port.outstanding` and another model), 'requests' (the DRAM alone), "
-            "'hardware' (the hardware level), 'noc' (networks alone).",
+            "'hardware' (the hardware level), 'noc' and 'chips' (networks alone, on a chip and of "
+            "chips), 'serving' and 'routing' (services), 'placement' (the search of `stepsim "
+            "place`).",
             show_default="all",
         ),
     ] = None,

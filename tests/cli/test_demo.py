@@ -135,6 +135,12 @@ def test_warmup_of_an_unknown_engine(cli: Cli) -> None:
     )
 
 
+def test_help_of_warmup_names_every_engine(cli: Cli) -> None:
+    shown = cli("warmup", "--help").out
+    for name in stepsim.kernels.ENGINES:
+        assert f"'{name}'" in shown
+
+
 @pytest.mark.slow
 def test_all_engines_are_compiled_in_processes_at_the_same_time(tmp_path: Path) -> None:
     # Two short ones, of an engine that is compiled into an empty folder.
