@@ -1,4 +1,4 @@
-"""Ensembles at the hardware level: the disturbances of members (hdl.md 13), and their runs.
+"""Ensembles at the hardware level: the disturbances of members, and their runs.
 
 Every entry is a value of the machine that is larger or smaller in a member.
 """

@@ -36,7 +36,7 @@ def run_network(
     every_cycle: bool = False,
     stopped: Callable[[], bool] = lambda: False,
 ) -> HardwareResult:
-    """Simulate a network, after hdl.md; the other parameters are those of `simulate`.
+    """Simulate a network; the other parameters are those of `simulate`.
 
     Parameters
     ----------

@@ -70,8 +70,8 @@ class HardwareResult:
     machine : the machine that it ran on.
     status : ``ok``; ``stall``: nothing can act any more, and a sink waits for its last tile;
         ``mismatch``: a map with several inputs met unequal stops; ``limit``: the cycle limit.
-    cycles : index, from 0, of the cycle in which the last sink took its last tile (hdl.md section
-        8); if the run is not ok, of the last cycle in which anything happened.
+    cycles : index, from 0, of the cycle in which the last sink took its last tile; if the run is
+        not ok, of the last cycle in which anything happened.
     place : the unit or FIFO where a stall or mismatch was found; empty otherwise.
     message : a sentence about the failure; empty for ``ok``.
     reads, writes : requests that the DRAM has accepted up to and including the last cycle.

@@ -22,7 +22,7 @@ def swiglu(
     tile_inter: int,
     sink: Literal["writer", "printer"] = "writer",
 ) -> Network:
-    """The layer down(silu(x gate) * (x up)) on hardware tiles of 16 x 16 (hdl.md section 9).
+    """The layer down(silu(x gate) * (x up)) on hardware tiles of 16 x 16.
 
     Parameters
     ----------

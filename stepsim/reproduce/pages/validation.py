@@ -57,7 +57,7 @@ equal.
 Between the paper's simulator and its hardware lie the steps of this ladder, each a machine that a
 program of your own can run on ({{doc}}`addresses`, {{doc}}`hardware`): each refinement adds to the
 one before. Errors are those of cycles against the {tilings} recorded counts in percent, first ours,
-then those that {source}, gives for models of its own. Nothing was fitted.
+then those of models that others wrote from the same design. Nothing was fitted.
 
 {ladder}
 
@@ -166,7 +166,6 @@ def write_validation(
         agreement=_agreement_table(rows, recorded, outcomes),
         hardware="\n".join(f"* {line}" for line in FIGURES["8"].remarks(rows["8"])),
         tilings=len(table.hardware),
-        source=", ".join(dict.fromkeys(model.source.partition(":")[0] for model in models())),
         ladder=_error_table([m for m in models() if m.step], table, outcomes),
         noise=noise(table.hardware, outcomes),
         changes=_error_table([m for m in models() if not m.step], table, outcomes),

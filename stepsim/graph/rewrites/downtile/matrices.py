@@ -60,7 +60,7 @@ class _Operands:
         """Both operands in the order ``m, n, k``.
 
         A row of the first operand is read again for each column of the result, and the block of the
-        second for each row, as in the hardware (hdl.md, section 9).
+        second for each row, as in the hardware.
         """
         a, b = self.pieces(self.first), self.pieces(self.second)
         m, n, k = self.m, self.n, self.k
