@@ -47,6 +47,13 @@ def _errors() -> Iterator[tuple[str, str, str, str, str]]:
             f"figure 17, speedup of {model} end to end", "the published figure", f"{off:+.1f} %",
             "", "validation",
         )  # fmt: skip
+    for kind in ("without routing", "with routing"):
+        row = _row("stepdb.md", kind)
+        most = row[6] if row[6] != "-" else "1 cycle" if int(row[4]) == 0 else "2 cycles"
+        yield (
+            f"programs of StepDB {kind}", f"the public simulator of STeP, {row[1]} runs", "", most,
+            "stepdb",
+        )  # fmt: skip
     for device in ("RTXPRO6000", "RTX4090"):
         for metric in ("TTFT, ms", "TPOT, ms", "E2EL, ms"):
             row = _row("serving-validation.md", device, metric)
