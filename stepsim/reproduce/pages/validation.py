@@ -57,7 +57,7 @@ equal.
 Between the paper's simulator and its hardware lie the steps of this ladder, each a machine that a
 program of your own can run on ({{doc}}`addresses`, {{doc}}`hardware`): each refinement adds to the
 one before. Errors are those of cycles against the {tilings} recorded counts in percent, first ours,
-then those of models that others wrote from the same design. Nothing was fitted.
+then those that others found with models of their own. Nothing was fitted.
 
 {ladder}
 
