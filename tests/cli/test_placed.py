@@ -292,3 +292,46 @@ def test_a_placed_run_names_its_busiest_link(cli: Cli, model: str) -> None:
     assert str(run.network_summary) in done.out
     assert run.chips_summary is None
     assert "the busiest link" not in cli("run", model, *_GRID).out
+
+
+def test_sweeps_refuse_searched_places_beside_those_of_a_fix(
+    cli: Cli, model: str, tmp_path: Path
+) -> None:
+    fix = tmp_path / "fix.yaml"
+    cli("why", model, *_GRID, "--place", "row-major", "--write-fix", fix)
+    assert "place:" in fix.read_text()
+    spec = {
+        "workload": model,
+        "parameters": {f"machine.{key}": value for key, value in _SWEPT.items()},
+        "fix": str(fix),
+        "grid": {"place": ["auto,effort=0.02"]},
+    }
+    with pytest.raises(SweepError, match="auto finds places for every run, and its fix has places"):
+        st.sweep.run_sweep(spec, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_sweeps_refuse_to_size_programs_on_several_chips(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(_TWO_CHIPS)
+    chips = {"count": 2, "topology": "switch", "gib_per_s": 50, "latency_ns": 5}
+    spec = {
+        "workload": f"{tmp_path / 'own.py'}:own",
+        "parameters": {"machine.clock_ghz": 1}
+        | {f"machine.chips.{k}": v for k, v in chips.items()},
+        "grid": {"fifo_depth": ["auto"]},
+    }
+    with pytest.raises(SweepError, match="auto: FIFOs of programs on several chips cannot be"):
+        st.sweep.run_sweep(spec, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+_TWO_CHIPS = """
+import stepsim as st
+
+def own(rows: int = 32) -> st.Program:
+    with st.Program("own", compute_bw=64) as program:
+        x = st.linear_load(st.spec(rows, 16), tile=(16, 16)).flatten(0, 1)
+        with st.chip(1):
+            st.linear_store(x.map(st.fn.silu), "y")
+    return program
+"""

@@ -10,7 +10,7 @@ from stepsim.arguments import AUTO_DEPTH
 from stepsim.errors import ArgError, StepSimError
 from stepsim.machine import Machine
 from stepsim.placement import PlaceChoice
-from stepsim.simulation import Case, Fix
+from stepsim.simulation import AUTO_PLACE, Case, Fix
 from stepsim.sweep.planning.traces import Trace
 from stepsim.workloads import Data, Resolved, Source, Workload
 
@@ -84,8 +84,21 @@ class Point:
         assert self.machine is not None  # programs have one
         made = Case(self.source, resolved, data, self.machine, self.counting)
         made = made if self.fix is None else made.with_fix(self.fix)
-        known = None if self.place is None else self.place.without_search(made)
-        return made if known is None else made.placed(known)
+        if self.finds_depths and made.prepared.crossing is not None:
+            raise ArgError(
+                f"{AUTO_DEPTH}: FIFOs of programs on several chips cannot be sized; state a depth"
+            )
+        if self.place is None:
+            return made
+        known = self.place.without_search(made)
+        if known is not None:
+            return made.placed(known)
+        if made.prepared.placement is not None:
+            raise ArgError(
+                f"place: {AUTO_PLACE} finds places for every run, and its fix has "
+                "places of operators; leave one of them out"
+            )
+        return made
 
     def resolved(self) -> Resolved[Workload]:
         """The workload with its parameters."""
