@@ -125,3 +125,11 @@ def test_a_placement_and_other_links_are_changed_at_once() -> None:
     assert changed.run().cycles < _cycles(known.after())
     described = both.described()
     assert described["place"]["operators"]["b_load#4"] == 7
+
+
+def test_a_fix_for_another_network_is_named_once(tmp_path: Path) -> None:
+    program, machine, placement = PLACED_ANSWERS[0].before()
+    st.why(program, machine, place=placement).suggestions[0].save(tmp_path / "fix.yaml")
+    other = st.load_machine(machine, {"noc.rows": 1, "noc.cols": 64})
+    with pytest.raises(ArgError, match=r"^fix \S*fix\.yaml, place, line \d+: it is for a network"):
+        st.simulate(program, other, fix=tmp_path / "fix.yaml")

@@ -61,6 +61,8 @@ def with_fix(prepared: Prepared, fix: str | os.PathLike[str] | Fix) -> Prepared:
             widths = {**dict.fromkeys(names, found.par_dispatch), **widths}
         made = with_widths(made, widths)
     except ArgError as error:
+        if str(error).startswith(found.where):
+            raise  # of its placement, with the line
         raise ArgError(f"{found.where}: {error}") from error
     made.sized_for = found.sized_for
     return made
