@@ -2,18 +2,22 @@
 
 Goals on a quiet core: Mooncake's conversation trace on eight engines in 1.0 s, from the read trace
 to the metrics; 200 000 steps/s of 256 requests that generate; at most 1 GB. Limits are half of the
-speeds, for cores that are not quiet. Time grows as the number of requests.
+speeds, for cores that are not quiet. Instructions grow as the number of requests.
 """
 
 from __future__ import annotations
 
 import math
 import resource
+import subprocess
+import sys
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+from bench.callgrind import can_count, counted, counts_of, fixed_environment
 from stepsim.serving import (
     Engine,
     LinearSteps,
@@ -27,6 +31,9 @@ from tests.serving.yardstick import CONVERSATION, conversation_of, serve
 from tests.shared import NO_TRACES, recorded
 
 _TURNS = 5
+
+_SIZES = (5_000, 40_000)
+"""Requests of which instructions are counted: seconds depend on what else the machine does."""
 
 
 @recorded(CONVERSATION, NO_TRACES)
@@ -67,29 +74,42 @@ def test_speed_of_steps(running: int) -> None:
     assert 1 / fastest > 100_000
 
 
-def test_time_grows_as_the_number_of_requests() -> None:
-    sizes = (40_000, 320_000)
-    seconds = [min(_overloaded(count) for _ in range(_TURNS)) for count in sizes]
-    exponent = math.log(seconds[1] / seconds[0]) / math.log(sizes[1] / sizes[0])
-    print(f"exponent {exponent:.2f}: {seconds[0]:.2f} s, {seconds[1]:.2f} s")
-    assert exponent < 1.3
+@pytest.mark.skipif(not can_count(), reason="valgrind counts instructions here")
+def test_work_grows_as_the_number_of_requests() -> None:
+    command = [sys.executable, "-m", "bench.test_serving_speed"]
+    subprocess.run(command, env=fixed_environment(), check=True)  # compiles what is not
+    counts = counts_of([*command, "count"])
+    few, many = (counts[str(count)] for count in _SIZES)
+    exponent = math.log(many / few) / math.log(_SIZES[1] / _SIZES[0])
+    print(f"exponent {exponent:.3f}: {few / 1e6:,.0f} and {many / 1e6:,.0f} million instructions")
+    assert exponent < 1.05
 
 
-def _overloaded(count: int) -> float:
-    """Seconds of a service in which most of the requests wait most of the time."""
+def _overloaded(count: int) -> Engine:
+    """A service in which most of the requests wait most of the time."""
     rng = np.random.default_rng(1)
     requests = Requests.of(
         rng.integers(50, 500, count), rng.integers(20, 200, count),
         arrival_ns=np.arange(count) * 1_000_000,
     )  # fmt: skip
     settings = SchedulerSettings(num_blocks=3000, max_num_seqs=128, max_num_batched_tokens=2048)
-    engine = Engine(
+    return Engine(
         Outcomes(requests, settings.completed()), time=_time().compiled(), keeps_rows=False
     )
-    begin = time.process_time()
-    engine.run()
-    return time.process_time() - begin
 
 
 def _time() -> LinearSteps:
     return LinearSteps(step_ns=8_000_000, token_ns=40_000, decode_context_ns=80)
+
+
+def _count(is_counted: bool) -> None:
+    """Serve as many requests as each size says, and count the instructions."""
+    _overloaded(100).run()
+    for count in _SIZES:
+        engine = _overloaded(count)
+        with counted(str(count)) if is_counted else nullcontext():
+            engine.run()
+
+
+if __name__ == "__main__":
+    _count("count" in sys.argv)
