@@ -138,6 +138,7 @@ bench-peers: $(DEV_STAMP)
 
 bench-page: $(DEV_STAMP)
 	$(BIN)/python -m bench.peers --page
+	$(BIN)/python -m bench.yardsticks --page
 	$(BIN)/python -m bench.stages --page
 	$(BIN)/python -m bench.whole_process --page
 

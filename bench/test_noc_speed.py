@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
 import pytest
 
-from stepsim.kernels import new_link_traffic, run_link_traffic
+from bench.yardsticks import link_traffic, uniform_packets
+from stepsim.kernels import run_link_traffic
 from stepsim.machine import load_network
-from stepsim.noc import Topology, simulate
+from stepsim.noc import simulate
 from stepsim.reproduce.noc.cases import recorded_traces
 from tests.shared import NOC_CASES, recorded
 
@@ -25,22 +25,10 @@ _MILLISECONDS = 10.0
 @pytest.mark.parametrize("flits", [1, 4, 16])
 @pytest.mark.parametrize("load", [0.2, 0.4])
 def test_link_speed(flits: int, load: float) -> None:
-    network = load_network("mesh")
-    topology = Topology(network)
-    draw = np.random.default_rng(1)
-    cycles = int(1_000_000 / (64 * load * 6.3 / min(flits, 4)))
-    created, source = np.nonzero(draw.random((cycles, 64)) < load * 0.5 / flits)
-    to = draw.integers(0, 64, len(created))
-    routes = topology.routes(source, to, source * 0)
-    size = np.full(len(created), flits)
-    nothing = np.zeros(len(created), np.int64)
+    created, source, to = uniform_packets(flits, load, 1_000_000)
     fastest, hops = float("inf"), 0
     for _ in range(_TURNS):
-        traffic = new_link_traffic(
-            created, size, routes.begin, routes.path, nothing, nothing,
-            np.zeros(len(created) + 1, np.int64), nothing[:0], ports=topology.port_count,
-            router=4, wire=1, inject=2, quantum=4,
-        )  # fmt: skip
+        traffic = link_traffic(created, source, to, flits)
         start = time.process_time()
         hops = run_link_traffic(traffic)
         fastest = min(fastest, time.process_time() - start)

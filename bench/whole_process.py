@@ -25,15 +25,16 @@ HEADER: Final = (
 )  # fmt: skip
 _TURNS: Final = 3
 _ROUTING: Final = TRACES / "expert_routing"
-_KV: Final = TRACES / "azure_trace" / "b64" / "conv_stdev0995_0733_0796.npy"
+_KV: Final = "b64/conv_stdev0995_0733_0796.npy"
 
 
 def _moe(model: str, routing: str) -> list[str]:
     return ["moe", "--model", model, "--routing", str(_ROUTING / routing), "--tile", "64"]
 
 
-def _attention(strategy: str) -> list[str]:
-    command = ["attention", "--model", "qwen3-30b-a3b", "--kv-lengths", str(_KV)]
+def _attention(strategy: str, lengths: str = _KV) -> list[str]:
+    file = str(TRACES / "azure_trace" / lengths)
+    command = ["attention", "--model", "qwen3-30b-a3b", "--kv-lengths", file]
     return [*command, "--strategy", strategy]
 
 
@@ -42,6 +43,8 @@ COMMANDS: Final[dict[str, list[str]]] = {
     "MoE Qwen3-30B-A3B, 64 rows, tile 64": _moe("qwen3-30b-a3b", "qwen_b64/032_012.npz"),
     "Attention, 64 requests, dynamic": _attention("dynamic"),
     "Attention, 64 requests, interleaved": _attention("interleaved"),
+    "Attention, 64 requests, coarse": _attention("coarse"),
+    "Attention, 16 requests, dynamic": _attention("dynamic", "b16/conv_stdev1454_0985_1000.npy"),
     "SwiGLU, tile 16x16": [
         "swiglu", "--tile", "16", "--tile-inter", "16", "--machine", "sda-hdl"
     ],

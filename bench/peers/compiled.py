@@ -37,11 +37,13 @@ def compiler_version(command: list[str]) -> str:
 class Compiled:
     """One C++ peer."""
 
-    def __init__(self, command: list[str], name: str) -> None:
+    def __init__(self, command: list[str], name: str, *flags: str) -> None:
         _BUILD.mkdir(parents=True, exist_ok=True)
         self._program = _BUILD / name
         source = _HERE / f"{name}.cpp"
-        subprocess.run([*command, *FLAGS, str(source), "-o", str(self._program)], check=True)
+        subprocess.run(
+            [*command, *FLAGS, *flags, str(source), "-o", str(self._program)], check=True
+        )
 
     def simulate(self, network: str, repeats: int) -> tuple[int, int, float]:
         """Cycles, firings, and the least CPU seconds of a run."""

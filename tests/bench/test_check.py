@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import check, page, stages, whole_process
+from bench import check, page, stages, whole_process, yardsticks
 from bench.callgrind import can_count, counts_of
 from bench.check import LIMITS, compare
 from bench.measures import MEASURES
@@ -239,6 +239,13 @@ def test_the_page_has_the_table_of_peers() -> None:
         (label, str(depth)) for label in peers.NETWORKS for depth in peers.DEPTHS
     ]
     assert all(_are_numbers(row[1:]) for row in rows)
+
+
+def test_the_page_has_the_table_of_yardsticks() -> None:
+    header, rows = _table_of("yardsticks")
+    assert tuple(header) == yardsticks.HEADER
+    assert [row[0] for row in rows] == list(yardsticks.NAMES)
+    assert all(_are_numbers(row[2:]) for row in rows)
 
 
 def test_the_page_has_the_table_of_whole_processes() -> None:

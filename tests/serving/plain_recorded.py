@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Settings:
-    """Those of one engine; times in ns."""
+    """Those of one engine; times in ns. Without a tick, idle time jumps to the next arrival."""
 
     blocks: int
     block_tokens: int
@@ -124,7 +124,7 @@ class Engine:
                 if not (coming or self.waiting or self.running):
                     outcome.clock = now
                     return outcome
-                now += s.tick_ns
+                now = now + s.tick_ns if s.tick_ns else coming[0].arrival
                 continue
             entries = [(k, request.done - k) for request, k in batch]
             length = self.time(entries)
