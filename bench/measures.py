@@ -16,7 +16,7 @@ from stepsim.simulation import prepare, simulate, simulate_many
 from stepsim.workloads import Attention, Data, Moe
 from tests.simulation.test_many import choices, two_experts
 
-__all__ = ["MEASURES", "Measure"]
+__all__ = ["MEASURES", "Measure", "qwen_layer"]
 
 Work = Callable[[], object]
 
@@ -52,6 +52,11 @@ def _routing(experts: int, chosen: int) -> NDArray[np.int64]:
 def _moe(model: str, tile: Any) -> tuple[Moe, Data]:
     data = Data.of(routing=_routing(8, 2) if model == "mixtral-8x7b" else _routing(128, 8))
     return Moe.of(model=model, tile=tile, config="published", data=data), data
+
+
+def qwen_layer() -> tuple[Moe, Data]:
+    """A layer of Qwen3-30B-A3B in tiles of 32 tokens."""
+    return _moe("qwen3-30b-a3b", 32)
 
 
 def _attention() -> tuple[Attention, Data]:
@@ -116,7 +121,7 @@ MEASURES: Final = (
     Measure(
         "memory: random sizes, 127 channels", "compiled", _engine(lambda: random_loads(64, 40))
     ),
-    Measure("run: Qwen layer, tile 32", "compiled", _run_again(lambda: _moe("qwen3-30b-a3b", 32))),
+    Measure("run: Qwen layer, tile 32", "compiled", _run_again(qwen_layer)),
     Measure(
         "run: Mixtral layer, dynamic", "compiled",
         _run_again(lambda: _moe("mixtral-8x7b", "dynamic")),
