@@ -1,6 +1,6 @@
-"""Counts of the house: code lines, imports past doors, names, commands and their options.
+"""Counts of the house: code lines, imports, names, commands and their options, files of rooms.
 
-``python -m bench.house [--base REV]`` prints them, beside those of a revision.
+``python -m bench.house [--base REV]`` prints them as a Markdown table, beside those of a revision.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from tests.test_imports import circles, import_graph
 
 __all__ = ["counts", "main", "option_slots"]
 
@@ -63,6 +65,13 @@ def counts(root: Path = _ROOT) -> dict[str, float]:
     trees = {path: ast.parse(text) for path, text in files.items()}
     crossing, past = _crossing(package, trees)
     names, slots = _of_process(root)
+    graph = import_graph(package)
+    # The package itself is above its rooms.
+    inner = graph.keys() - {package.name}
+    edges = {name: graph[name] & inner for name in inner}
+    arrows: dict[str, set[str]] = {_room(name): set() for name in inner}
+    for name, targets in edges.items():
+        arrows[_room(name)] |= {_room(one) for one in targets} - {_room(name)}
     return {
         "lines in stepsim/": sum(len(text.splitlines()) for text in files.values()),
         "code lines in stepsim/": sum(
@@ -72,6 +81,10 @@ def counts(root: Path = _ROOT) -> dict[str, float]:
         "modules of the largest flat folder": max(
             Counter(path.parent for path in files if path.stem != "__init__").values()
         ),
+        "rooms": sum((package / name).is_dir() for name in arrows),
+        "arrows: rooms and files at the top that import another": sum(map(len, arrows.values())),
+        "circles of imports between these": len(circles(arrows)),
+        "circles of imports between modules": len(circles(edges)),
         "imports across rooms": crossing,
         "of these past a door": past,
         "of these past a door, %": round(100 * past / crossing, 1),
@@ -80,7 +93,20 @@ def counts(root: Path = _ROOT) -> dict[str, float]:
         "commands": len(slots),
         "option slots": sum(slots.values()),
         f"options of {_COMMAND}": slots[_COMMAND],
+        **_files(package, trees),
     }
+
+
+def _room(module: str) -> str:
+    """The room of a module, or the module itself where it is beside them."""
+    return module.split(".")[1]
+
+
+def _files(package: Path, trees: Mapping[Path, ast.Module]) -> dict[str, float]:
+    """Files of every room, the largest first."""
+    parts = (path.relative_to(package).parts for path in trees)
+    rooms = Counter(f"{own[0]}/" if len(own) > 1 else "beside the rooms" for own in parts)
+    return {f"files of {room}": count for room, count in rooms.most_common()}
 
 
 def _code_lines(text: str, tree: ast.Module) -> int:
@@ -169,11 +195,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base", metavar="REV", help="revision of git to compare with")
     base = parser.parse_args().base
-    now = counts()
-    before = {} if base is None else _of_revision(base)
-    for name, value in now.items():
-        first = f"{before[name]:>10,} -> " if name in before else ""
-        print(f"{name:38}{first}{value:>10,}")
+    tables = [counts()] if base is None else [_of_revision(base), counts()]
+    print("| count |", " | ".join(["now"] if base is None else [base, "now"]), "|")
+    print("|---|" + "---:|" * len(tables))
+    for name in dict.fromkeys(name for one in tables for name in one):
+        print(f"| {name} |", " | ".join(_cell(one.get(name)) for one in tables), "|")
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:,}"
 
 
 if __name__ == "__main__":

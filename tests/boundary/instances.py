@@ -63,9 +63,6 @@ SERVICE = {
 }  # fmt: skip
 """Parameters of a small service."""
 
-SEARCHED = SERVICE | {"arrivals": "even", "rate": 1, "max_num_seqs": 1, "slo": "ttft=2ms"}
-"""Those of one that meets its limits at some rates alone."""
-
 
 @kept
 def service() -> st.serving.ServeResult:

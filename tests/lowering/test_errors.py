@@ -166,7 +166,6 @@ PARAMS: dict[str, tuple[int, int, dict[str, Any]]] = {
     "SelectGen": (0, 1, {"selectors": [], "levels": [], "width": 2}),
     "MetadataGen": (0, 1, {"values": [1], "dims": [1]}),
 }
-OPTIONAL = {"FlatMap": "cycles", "Reshape": "pad"}
 CASES = [(op, name) for op, (_, _, params) in PARAMS.items() for name in params]
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from stepsim.graph import Program
-from stepsim.workloads import Data
 from stepsim.workloads.parallel.split import Split
 from stepsim.workloads.step.layer import blocks_of
 from tests.workloads.step_values import Numbers
@@ -94,8 +93,3 @@ def laid_out(cached: Array, reserved: int) -> Array:
     laid = np.zeros((heads, requests, max(reserved, longest), width), np.float32)
     laid[:, :, :longest] = cached.transpose(1, 0, 2, 3)
     return laid[:, :, :reserved].reshape(-1, width)
-
-
-def rows_of_group(split: Split, data: Data, d: int, rows: Array) -> Array:
-    """The rows of a group's tokens."""
-    return rows[split.tokens(data, d)]
