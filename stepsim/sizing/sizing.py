@@ -128,11 +128,6 @@ def sized(
     stated = flag(f"{where} stated", stated)
     slowdown = checked_slowdown(f"{where} slowdown", slowdown)
     runs = _runs(where, bindings)
-    if prepared.crossing is not None:
-        raise ArgError(
-            f"{where} FIFOs of programs on several chips cannot be sized; size those of the "
-            "program with all operators on one chip"
-        )
     fifos = prepared.wiring.fifos
     names = tuple(
         fifo.name

@@ -68,6 +68,8 @@ def test_runs_are_recorded_and_explained(cli: Cli, model: Path) -> None:
     [link] = [one for one in found["speed_of_light"]["resources"] if one["kind"] == "link"]
     assert link["target"] == "chip 0 to chip 1"
     assert link["streams"] == ["flatten#1"]
+    sizes = cli("size", f"{model}:own", "--machine", machine, "--json")
+    assert sizes.code == 0, sizes.err
 
 
 def test_a_machine_without_chips_is_named(cli: Cli, model: Path) -> None:
