@@ -11,6 +11,7 @@ import stepsim as st
 from stepsim.machine import Machine
 from stepsim.placement import places_of
 from stepsim.simulation import prepare
+from tests.small_programs import gated
 
 
 def machine(network: str = "mesh", **values: Any) -> Machine:
@@ -32,14 +33,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "wormhole": {"network": "wormhole-flits", "whole": True, "broadcast": "tree"},
     "blackhole": {"network": "blackhole-flits", "whole": True},
 }
-
-
-def gated() -> st.Program:
-    with st.Program("gated", compute_bw=1024) as program:
-        x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
-        gate, up = x.map(st.fn.silu), x.map(st.fn.gelu)
-        st.linear_store(st.zip(gate, up).map(st.fn.mul), "out")
-    return program
 
 
 def buffered() -> st.Program:

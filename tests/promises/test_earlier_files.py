@@ -31,16 +31,9 @@ from stepsim.results import SCHEMA_VERSION
 from stepsim.sweep.storage import digests
 from stepsim.workloads.models import read_model
 from tests.promises.files import VERSIONS
+from tests.small_programs import gated
 
 EARLIER = Path(__file__).parents[1] / "data" / "before_1_0"
-
-
-def gated() -> st.Program:
-    with st.Program("gated", compute_bw=1024) as program:
-        x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
-        gate, up = x.map(st.fn.silu), x.map(st.fn.gelu)
-        st.linear_store(st.zip(gate, up).map(st.fn.mul), "out")
-    return program
 
 
 def network() -> st.machine.Network:

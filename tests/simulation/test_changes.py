@@ -19,6 +19,7 @@ from stepsim.simulation.running.image_run import run_image
 from tests.oracle.random_networks import random_networks
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
+from tests.small_programs import center
 
 ARRAYS = [f.name for f in fields(Image) if "NDArray" in str(f.type)]
 FINITE = hs.sampled_from([1, 2, 3, 4, 7, 16, 17, 40, 1024])
@@ -78,16 +79,6 @@ def test_a_changed_program_is_the_one_built_with_these_depths(
 
 
 BYPASS = "linear_load#0>1"
-
-
-def center(depth: int | None = None) -> st.Program:
-    """The sum of a row is added to its 8 tiles, which wait for it in the bypass."""
-    with st.Program("center", compute_bw=1024, fifo_depth=2) as program:
-        x = st.linear_load(st.spec(64, 512), tile=(16, 64))
-        total = x.accum(st.fn.add, rank=1)
-        y = st.map(st.fn.add, x, total.unsqueeze(0).expand(8))
-        st.linear_store(y if depth is None else y.with_depth(depth), "y")
-    return program
 
 
 def test_a_deeper_bypass_ends_the_deadlock() -> None:

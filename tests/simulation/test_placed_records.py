@@ -13,9 +13,10 @@ from hypothesis import given
 import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.results import provenance_changes, stall_changes, stalls_of
-from tests.placement.test_placed_runs import gated, machine
+from tests.placement.test_placed_runs import machine
 from tests.property_profile import profile
 from tests.simulation.placed_programs import placed_programs
+from tests.small_programs import gated
 
 
 def _gated(**options: Any) -> st.Result:

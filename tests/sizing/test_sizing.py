@@ -13,18 +13,9 @@ import pytest
 
 import stepsim as st
 from tests.placement.test_placed_runs import machine
+from tests.small_programs import center
 
 BYPASS = "linear_load#0>1"
-
-
-def center(depth: int | None = None) -> st.Program:
-    """The sum of a row is added to its 8 tiles, which wait for it in the bypass."""
-    with st.Program("center", compute_bw=1024, fifo_depth=2) as program:
-        x = st.linear_load(st.spec(64, 512), tile=(16, 64))
-        total = x.accum(st.fn.add, rank=1)
-        y = st.map(st.fn.add, x, total.unsqueeze(0).expand(8))
-        st.linear_store(y if depth is None else y.with_depth(depth), "y")
-    return program
 
 
 def routed() -> tuple[st.Program, Any]:

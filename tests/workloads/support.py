@@ -9,7 +9,7 @@ from stepsim import Result, simulate
 from stepsim.graph.metrics import BoundMetrics
 from stepsim.workloads import Built, Data, Workload, fields_of
 
-__all__ = ["exact", "run", "used"]
+__all__ = ["exact", "kinds_per_step", "run", "used"]
 
 
 def run(workload: Workload, data: Data, **options: Any) -> tuple[Built, Result]:
@@ -30,3 +30,12 @@ def used(
 def exact(built: Built, data: Data, counting: str = "executed") -> BoundMetrics:
     """What the graph says of a run of these data."""
     return built.program.metrics(counting=counting).bind(built.symbols(data))
+
+
+def kinds_per_step(wiring: Any) -> list[str]:
+    """Unit kinds with runs of the same kind collapsed."""
+    found: list[str] = []
+    for unit in wiring.units:
+        if not found or found[-1] != unit.kind:
+            found.append(unit.kind)
+    return found

@@ -9,6 +9,7 @@ import stepsim.graph as st
 from stepsim.errors import ArgError
 from stepsim.workloads import Data, Moe
 from stepsim.workloads.models import MoEShape
+from tests.workloads.support import kinds_per_step
 
 TINY = MoEShape("tiny", experts=3, active=2, model_dim=64, inner_dim=128)
 TABLE = np.array([[0, 1], [1, 0], [0, 1], [1, 0], [0, 1]])  # expert 2 is idle
@@ -20,15 +21,6 @@ BATCH = Data.of(routing=TABLE)
 def wired(tile):
     built = Moe(model=TINY, tile=tile, compute_bw=100, pack_bw=10).build(BATCH)
     return built, st.wire(built.program, built.bindings(BATCH))
-
-
-def kinds_per_step(wiring) -> list[str]:
-    """Unit kinds with runs of the same kind collapsed."""
-    found: list[str] = []
-    for unit in wiring.units:
-        if not found or found[-1] != unit.kind:
-            found.append(unit.kind)
-    return found
 
 
 STEPS = [

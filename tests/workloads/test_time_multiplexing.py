@@ -7,7 +7,7 @@ import pytest
 import stepsim.graph as st
 from stepsim.workloads import Built, Data, Moe, ParameterError
 from stepsim.workloads.models import MoEShape
-from tests.workloads.support import exact, run
+from tests.workloads.support import exact, kinds_per_step, run
 
 QWEN = "qwen3-30b-a3b"
 TINY = MoEShape("tiny", experts=4, active=2, model_dim=64, inner_dim=128)
@@ -54,15 +54,6 @@ def test_one_region_for_each_expert_is_the_plain_layer():
     shared, plain = (run(Moe(model=TINY, tile=2, regions=r), BATCH) for r in (4, None))
     assert shared[1].units.equals(plain[1].units)
     assert shared[0].program.metrics().on_chip_memory == plain[0].program.metrics().on_chip_memory
-
-
-def kinds_per_step(wiring) -> list[str]:
-    """Unit kinds with runs of the same kind collapsed."""
-    found: list[str] = []
-    for unit in wiring.units:
-        if not found or found[-1] != unit.kind:
-            found.append(unit.kind)
-    return found
 
 
 def test_regions_are_built_step_by_step():

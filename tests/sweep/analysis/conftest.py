@@ -17,3 +17,11 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sweep") / "out"
     run_sweep(tiny(), folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def deeper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sweep `done` with deeper FIFOs: other runs, the same axes."""
+    folder = tmp_path_factory.mktemp("deeper") / "out"
+    run_sweep(tiny(parameters={"tile_inter": 32, "fifo_depth": 8}), folder)
+    return folder

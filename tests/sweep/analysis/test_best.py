@@ -20,14 +20,6 @@ def rows(done: Path) -> list[dict[str, Any]]:
     return [{**row, **designs[row["design"]]} for row in open_table(done).to_table().to_pylist()]
 
 
-@pytest.fixture(scope="module")
-def deeper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sweep `done` with deeper FIFOs."""
-    folder = tmp_path_factory.mktemp("deeper") / "out"
-    run_sweep(tiny(parameters={"tile_inter": 32, "fifo_depth": 8}), folder)
-    return folder
-
-
 @pytest.mark.parametrize("metric", ["cycles", "p95_cycles", "compute_utilization"])
 def test_the_best_of_each_layer_and_what_the_others_lose(
     done: Path, rows: list[dict[str, Any]], metric: str

@@ -12,17 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.cli.exit_codes import BAD_INPUT, REGRESSED
-from stepsim.sweep import best, compare_baseline, run_sweep
+from stepsim.sweep import best, compare_baseline
 from tests.cli.conftest import Cli
-from tests.sweep.support import rewrite, tiny
-
-
-@pytest.fixture(scope="module")
-def deeper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sweep `done` with deeper FIFOs: other runs, the same axes."""
-    folder = tmp_path_factory.mktemp("deeper") / "out"
-    run_sweep(tiny(parameters={"tile_inter": 32, "fifo_depth": 8}), folder)
-    return folder
+from tests.sweep.support import rewrite
 
 
 def edited(folder: Path, out: Path, layer: int, factor: float, failing: int = 0) -> Path:
