@@ -48,8 +48,9 @@ class PlaceChoice:
         """Whether a search finds the places, for the data of every run."""
         return self.file is None and self.text.partition(",")[0] == AUTO_PLACE
 
-    def of(self, case: Case, data: Data) -> Case:
-        """The case with its operators placed; ``auto`` searches for these data.
+    def of(self, case: Case, data: Data, **regions: Any) -> Case:
+        """The case with its operators placed; ``auto`` searches for these data, with operators in
+        the ``regions`` that `placed` takes.
 
         Raises
         ------
@@ -59,7 +60,8 @@ class PlaceChoice:
         known = self.without_search(case)
         if known is not None:
             return case.placed(known)
-        return case.placed(placed(case.prepared, case.bound(data), **self.options).placement)
+        found = placed(case.prepared, case.bound(data), **self.options, **regions)
+        return case.placed(found.placement)
 
     def without_search(self, case: Case) -> Placement | None:
         """The placement of a case, None if it is to be searched for; raises what `of` raises."""

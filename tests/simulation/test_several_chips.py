@@ -251,7 +251,7 @@ def test_buffers_stay_on_their_chip() -> None:
 
 
 def test_what_is_not_possible_on_several_chips_is_refused() -> None:
-    program, target = spread(), machine()
+    program = spread()
     with pytest.raises(ArgError, match="regions are of programs on one chip"):
         st.simulate(program, machine(compute__regions=2), regions={"silu#2": 1})
     placed = machine(noc="mesh")
