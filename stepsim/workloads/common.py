@@ -47,6 +47,21 @@ ExpertParallel = Annotated[
 PipelineParallel = Annotated[
     int, Param("layers, one after the other, on chips of their own", "layers", added=True)
 ]
+
+
+def why_no_stages(values: Mapping[str, Any]) -> str:
+    """Why a number of micro-batches has no effect; empty if it has one."""
+    one = "has no effect on a single stage; leave it out, or choose pp above 1"
+    return "" if values.get("pp", 1) != 1 else one
+
+
+MicroBatches = Annotated[
+    int,
+    Param(
+        "micro-batches of a batch, which pass through the stages of pp one after the other",
+        "batches", unused=why_no_stages, added=True,
+    ),
+]  # fmt: skip
 DataParallel = Annotated[
     int, Param("groups of chips that divide the requests", "groups", added=True)
 ]

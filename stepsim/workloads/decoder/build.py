@@ -85,9 +85,9 @@ class BuiltDecoder(Built):
         if EXPERTS in workload.built_parts:
             assert workload.tile is not None
             model = workload.model
-            total += padding(
-                workload.split, model.feed_forward, workload.tile, data, dense=model.experts is None
-            )
+            split, dense = workload.split, model.experts is None
+            for one in split.batches(data):
+                total += padding(split, model.feed_forward, workload.tile, one, dense=dense)
         return workload.split.pp * total
 
     def published(self, data: Data) -> Counted:

@@ -28,6 +28,7 @@ from stepsim.workloads.common import (
     FifoDepth,
     KvTile,
     MaxLength,
+    MicroBatches,
     PipelineParallel,
     TensorParallel,
     TileInter,
@@ -180,6 +181,7 @@ class Decoder(Workload):
     tp: TensorParallel = 1
     ep: Annotated[ExpertParallel, _used_by(EXPERTS)] = 1
     pp: PipelineParallel = 1
+    pp_micro_batches: MicroBatches = 1
     dp: DataParallel = 1
     collective: Annotated[Collective, Param(unused=why_no_sums)] = "ring"
     parts: Annotated[
@@ -265,7 +267,7 @@ class Decoder(Workload):
     @property
     def split(self) -> Split:
         """How the layer is divided among chips."""
-        return Split(self.tp, self.ep, self.pp, self.dp)
+        return Split(self.tp, self.ep, self.pp, self.dp, self.pp_micro_batches)
 
     @property
     def on_one_chip(self) -> Decoder:
@@ -273,7 +275,7 @@ class Decoder(Workload):
         other = None if self.attention is None else self.split.model(self.attention)
         return replace(
             self, model=self.split.model(self.model), attention=other, tp=1, ep=1, pp=1, dp=1,
-            collective="ring",
+            pp_micro_batches=1, collective="ring",
         )  # fmt: skip
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:

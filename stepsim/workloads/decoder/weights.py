@@ -13,7 +13,7 @@ import numpy as np
 
 from stepsim.graph import Stream, linear_load, reassemble, selector
 from stepsim.workloads.element_types import ElementTypes
-from stepsim.workloads.tensors import tensor_of
+from stepsim.workloads.tensors import weights_of
 
 TILE_SIDE = 32
 """Columns of a tile that has all rows of a matrix at most, and rows of one that has all columns."""
@@ -52,7 +52,7 @@ class Weights:
         for k in range(loads):
             own = len(range(k, count, loads))
             size = (own * tile[0], tile[1]) if stacked else (tile[0], own * tile[1])
-            tensor = tensor_of(*size, dtype=self.types.weights, name=f"{label}.{k}")
+            tensor = weights_of(*size, dtype=self.types.weights, name=f"{label}.{k}")
             x = linear_load(
                 tensor, tile, shape=(own,), stride=(1,), ref=after, label=f"load_{label}.{k}"
             )
@@ -65,5 +65,5 @@ class Weights:
 
     def vector(self, label: str, columns: int) -> Stream:
         """A row of scale factors, ``[1]``."""
-        tensor = tensor_of(1, columns, dtype=self.types.activations, name=label)
+        tensor = weights_of(1, columns, dtype=self.types.activations, name=label)
         return linear_load(tensor, (1, columns), shape=(1,), stride=(1,), label=label)

@@ -33,7 +33,7 @@ from stepsim.graph import (
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import EXPERTS, MoEShape
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
-from stepsim.workloads.tensors import own_name, tensor_of
+from stepsim.workloads.tensors import own_name, tensor_of, weights_of
 
 if TYPE_CHECKING:
     from stepsim.workloads.moe import regions as sharing
@@ -215,7 +215,7 @@ def _experts(
     def weights(what: str, shape: tuple[int, int], tile: tuple[int, int]) -> list[Stream]:
         loads = [
             linear_load(
-                tensor_of(*shape, dtype=types.weights, name=f"{what}.{e}"), tile,
+                weights_of(*shape, dtype=types.weights, name=f"{what}.{e}"), tile,
                 shape=(steps, 1), stride=(1, 1), ref=x, label=f"load_{what}.{e}",
             )
             for e, x in named(blocks)

@@ -19,7 +19,7 @@ from stepsim.graph import (
 )
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import MoEShape
-from stepsim.workloads.tensors import tensor_of
+from stepsim.workloads.tensors import weights_of
 
 
 def shared_experts(
@@ -70,7 +70,7 @@ def _regions(
     def weights(what: str, shape: tuple[int, int], tile: tuple[int, int]) -> list[Stream]:
         loads = [
             random_load(
-                a, tensor_of(*shape, dtype=types.weights, name=f"{what}.{r}"), tile,
+                a, weights_of(*shape, dtype=types.weights, name=f"{what}.{r}"), tile,
                 label=f"load_{what}.{r}",
             )
             for r, a in enumerate(addresses)

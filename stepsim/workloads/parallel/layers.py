@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -64,6 +64,7 @@ class Layers:
     experts : of all chips.
     collective : the algorithm of all-reduces.
     residual : rows are added to the results of the network.
+    turns : of chips that are busy with a batch before, a stream ``[1]`` that ends it.
     """
 
     split: Split
@@ -73,6 +74,8 @@ class Layers:
     experts: int | None
     collective: str
     residual: bool = True
+    turns: Mapping[int, Stream] = field(default_factory=dict)
+    done: dict[int, Stream] = field(default_factory=dict)
     sizes: dict[Any, Any] = field(default_factory=dict)
 
     def results(self) -> list[list[Stream]]:
@@ -80,7 +83,26 @@ class Layers:
         rows: list[list[Stream]] = []
         for stage in range(self.split.pp):
             rows = self._network(stage, self.attended(stage, rows))
+            for d, group in enumerate(rows):
+                for t, x in enumerate(group):
+                    self.done[self.split.chip(stage, d, t)] = x
         return rows
+
+    def ends(self) -> dict[int, Stream]:
+        """For each chip an element ``[1]`` when the last row of its results is there."""
+        found = {}
+        for number, rows in self.done.items():
+            with chip(number):
+                every = rows.promote(label="rows_of_batch")
+                found[number] = every.accum(fn.signal, 1, label="end_of_batch").assume_shape(1)
+        return found
+
+    def _in_turn(self, number: int, tiles: Sequence[Stream]) -> list[Stream]:
+        """Tiles ``[1]`` that a chip gets when the batch before is done."""
+        end = self.turns.get(number)
+        if end is None:
+            return list(tiles)
+        return [map_stream(fn.part(0, 2), x, end, label=f"turn.{r}") for r, x in enumerate(tiles)]
 
     def attended(
         self, stage: int, before: Sequence[Sequence[Stream]] = ()
@@ -93,6 +115,7 @@ class Layers:
                 layer = self.make(d)
                 with chip(self.split.chip(stage, d, t)):
                     read = layer.regions_of(before[d][t]) if before else layer.hidden()
+                    read = self._in_turn(self.split.chip(stage, d, t), read)
                     hidden.append(read)
                     tiles.append(layer.attended(read))
                     self.sizes.update(layer.sizes)

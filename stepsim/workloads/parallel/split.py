@@ -26,7 +26,14 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Split(Groups):
-    """Chips of a layer, and the parts that they have."""
+    """Chips of a layer, and the parts that they have.
+
+    Attributes
+    ----------
+    micro : micro-batches that pass through the stages one after the other.
+    """
+
+    micro: int = 1
 
     @property
     def text(self) -> str:
@@ -101,6 +108,11 @@ class Split(Groups):
             notes.append(f"each expert is on {self.dp // self.across} groups of chips")
         return notes
 
+    def batches(self, data: Data) -> list[Data]:
+        """The data of each micro-batch: every one of ``micro`` requests."""
+        turns = Split(dp=self.micro)
+        return [data] if self.micro == 1 else [turns.data(data, j) for j in range(self.micro)]
+
     # checks
 
     def check(
@@ -127,6 +139,13 @@ class Split(Groups):
         """Problems with the requests: there are too few."""
         if self.dp > data.rows:
             yield "dp", f"expected a request for each group at least, found {data.rows} requests"
+        elif self.dp * self.micro > data.rows:
+            groups = f" of {self.dp} groups" if self.dp > 1 else ""
+            yield (
+                "pp_micro_batches",
+                f"expected a request for each micro-batch{groups} at least, which are "
+                f"{self.dp * self.micro}, found {data.rows} requests",
+            )
 
     def _check_heads(self, model: Model) -> Iterator[tuple[str, str]]:
         heads = model.attention

@@ -50,7 +50,11 @@ class BuiltStep(Built):
         self.blocks: list[StepBlocks] = []
         if workload.has_layer:
             split = workload.split
-            self.blocks = [blocks_of(workload, split.data(data, d)) for d in range(split.dp)]
+            self.blocks = [
+                blocks_of(workload, split.data(one, d))
+                for one in split.batches(data)
+                for d in range(split.dp)
+            ]
 
     def bindings(self, data: Data) -> Mapping[Any, Any]:
         workload = self.workload
@@ -80,9 +84,8 @@ class BuiltStep(Built):
         per_pair = 2 * heads.head_dim + 4 + 2 * heads.value_width + 1
         pairs = sum(one.computed_pairs - one.pairs for one in self.blocks)
         layer, split = self.workload.layer_model, self.workload.split
-        rows = padding(
-            split, layer.feed_forward, self.workload.tile, data, dense=layer.experts is None
-        )
+        shape, tile, dense = layer.feed_forward, self.workload.tile, layer.experts is None
+        rows = sum(padding(split, shape, tile, one, dense=dense) for one in split.batches(data))
         return split.pp * (heads.heads * per_pair * pairs + rows)
 
 

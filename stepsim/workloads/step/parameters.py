@@ -20,12 +20,14 @@ from stepsim.workloads.common import (
     ExpertParallel,
     FifoDepth,
     KvTile,
+    MicroBatches,
     PipelineParallel,
     TensorParallel,
     Tile,
     TileInter,
     WeightType,
     bandwidth_of,
+    why_no_stages,
     why_no_sums,
 )
 from stepsim.workloads.decoder.parameters import check_heads
@@ -72,6 +74,10 @@ def _why_unused(user: str, values: Mapping[str, Any]) -> str:
 
 def _why_no_sums(values: Mapping[str, Any]) -> str:
     return _why_unused(LAYER, values) or why_no_sums(values)
+
+
+def _why_no_stages(values: Mapping[str, Any]) -> str:
+    return _why_unused(LAYER, values) or why_no_stages(values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +158,7 @@ class Step(Workload):
     tp: TensorParallel = 1
     ep: Annotated[ExpertParallel, _of_layer()] = 1
     pp: Annotated[PipelineParallel, _of_layer()] = 1
+    pp_micro_batches: Annotated[MicroBatches, Param(unused=_why_no_stages)] = 1
     dp: DataParallel = 1
     collective: Annotated[Collective, Param(unused=_why_no_sums)] = "ring"
 
@@ -213,7 +220,7 @@ class Step(Workload):
     @property
     def split(self) -> Split:
         """How the step is divided among chips."""
-        return Split(self.tp, self.ep, self.pp, self.dp)
+        return Split(self.tp, self.ep, self.pp, self.dp, self.pp_micro_batches)
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         yield from self.types.check()
