@@ -104,7 +104,7 @@ def test_a_run_stopped_on_the_network_still_waits_for_its_packet() -> None:
     assert (run.events.passed["end"] <= run.cycles).all()
 
 
-def test_compared_runs_name_places_and_packets() -> None:
+def test_compared_runs_name_places_and_the_network() -> None:
     program, target = gated(), machine()
     assert target.noc is not None
     rows = st.noc.Placement.row_major(program, target.noc)
@@ -117,7 +117,7 @@ def test_compared_runs_name_places_and_packets() -> None:
     stalls = [stalls_of(run.units, run.fifos) for run in (before, after)]
     for run, found in zip((before, after), stalls, strict=True):
         ends = [row for row in run.units.to_pylist() if row["operator"] == "ReceivePacket"]
-        own = [causes.get("packets", 0) for causes in found.values()]
+        own = [causes.get("network", 0) for causes in found.values()]
         assert sum(own) == sum(row["wait_memory"] for row in ends) > 0
         assert not any("tokens and room" in causes for causes in found.values())
-    assert stall_changes(*stalls)[0].cause in ("packets", "memory", "work")
+    assert stall_changes(*stalls)[0].cause in ("network", "memory", "work")

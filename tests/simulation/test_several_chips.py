@@ -229,6 +229,23 @@ def test_tensors_of_a_chip_must_fit_its_memory() -> None:
     assert st.simulate(twice, machine(hbm__capacity_bytes=8192)).status == "ok"
 
 
+@pytest.mark.parametrize(
+    "tensor", [st.spec(64, 64), np.zeros((64, 64), "f2")], ids=["spec", "array"]
+)
+def test_a_tensor_without_a_name_that_two_operators_load_is_there_once(tensor: Any) -> None:
+    def program(*tensors: Any) -> st.Program:
+        with st.Program("nameless", compute_bw=64) as made:
+            for chip, one in zip((0, 1, 1), tensors, strict=True):
+                with st.chip(chip):
+                    st.linear_load(one, tile=(16, 64)).flatten(0, 1).consume()
+        return made
+
+    assert st.simulate(program(*[tensor] * 3), machine(hbm__capacity_bytes=8192)).status == "ok"
+    other = st.spec(64, 64)
+    with pytest.raises(LoweringError, match=r"tensors of chip 1 have 16,384 bytes.*load"):
+        st.simulate(program(tensor, tensor, other), machine(hbm__capacity_bytes=8192))
+
+
 def test_each_chip_has_the_on_chip_memory_and_compute_of_the_machine() -> None:
     assert st.simulate(spread(), machine(onchip__capacity_bytes=4096)).status == "ok"
     run = st.simulate(spread(), machine(onchip__capacity_bytes=2048))

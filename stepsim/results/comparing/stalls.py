@@ -23,7 +23,7 @@ LANES: Final = "lanes"
 _WORDS: Final = {
     "work": "work",
     "memory": "memory",
-    "network": "packets",
+    "network": "network",
     "input": "input from",
     "output": "room at",
     "others": "tokens and room",
@@ -93,7 +93,7 @@ def stalls_of(units: pa.Table, fifos: pa.Table | None) -> dict[str, dict[str, in
 def stall_changes(before: Stalls, after: Stalls) -> list[StallChange]:
     """Every operator and cause whose cycles differ, root causes first.
 
-    The own cycles of operators, in work, off-chip accesses and packets, come before waits for
+    The own cycles of operators, in work, off-chip accesses and the network, come before waits for
     others, which follow from them and add up along a pipeline; within each part the largest change
     is first.
     Own changes below a hundredth of the largest change are listed among the waits.

@@ -114,16 +114,17 @@ def _check_capacity(wiring: Wiring, machine: Machine) -> None:
     most = machine.hbm.capacity_bytes
     if most is None:
         return
-    chips: dict[int, dict[str, int]] = {}
+    chips: dict[int, dict[str | int, tuple[str, int]]] = {}
     for unit in wiring.units:
         key, size = _tensor(unit)
         if size:
             held = chips.setdefault(unit.chip, {})
-            held[key] = max(held.get(key, 0), size)
+            name, known = held.get(key, (key if isinstance(key, str) else unit.name, 0))
+            held[key] = name, max(known, size)
     for chip, tensors in sorted(chips.items()):
-        needed = sum(tensors.values())
+        needed = sum(size for _, size in tensors.values())
         if needed > most:
-            order = sorted(tensors.items(), key=lambda one: (-one[1], one[0]))[:_NAMED]
+            order = sorted(tensors.values(), key=lambda one: (-one[1], one[0]))[:_NAMED]
             named = ", ".join(f"{name} ({size:,})" for name, size in order)
             raise LoweringError(
                 f"program '{wiring.program.name}': the tensors of chip {chip} have {needed:,} "
@@ -133,12 +134,16 @@ def _check_capacity(wiring: Wiring, machine: Machine) -> None:
             )
 
 
-def _tensor(unit: WiredUnit) -> tuple[str, int]:
-    """The tensor that a unit moves off chip, and its bytes; 0 where they are not known."""
+def _tensor(unit: WiredUnit) -> tuple[str | int, int]:
+    """The tensor that a unit moves off chip, and its bytes; 0 where they are not known.
+
+    Without a name it is the array or the spec that was given to one operator or to several.
+    """
     operator = unit.operator
     if isinstance(operator, LinearLoad | RandomLoad | RandomStore) and "par" in unit.params:
         tensor = operator.tensor
-        return tensor.name or unit.name, -(-prod(tensor.shape) * tensor.dtype.bits // 8)
+        given = tensor if tensor.data is None else tensor.data
+        return tensor.name or id(given), -(-prod(tensor.shape) * tensor.dtype.bits // 8)
     if isinstance(operator, LinearStore):
         stream = operator.inputs[0]
         size, count = payload_of(stream.type), stream.cardinality()
