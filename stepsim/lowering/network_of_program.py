@@ -186,8 +186,12 @@ def unit_bandwidth(unit: WiredUnit, machine: Machine) -> int | None:
     if not isinstance(operator, Compute) or "bw" not in unit.params:
         return None
     stated = None if machine.compute is None else machine.compute.unit_flops_per_cycle
-    own = int(unit.params["bw"])
-    return own if stated is None or not operator.has_flops() else stated
+    own = unit.params["bw"]
+    if stated is not None and operator.has_flops():
+        return stated
+    if own is None:
+        raise operator.without_bandwidth()
+    return int(own)
 
 
 def _origin(unit: WiredUnit) -> UnitOrigin:

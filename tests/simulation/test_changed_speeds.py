@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, strategies as hs
 
 import stepsim as st
-from stepsim.errors import ArgError, MachineError
+from stepsim.errors import ArgError, LoweringError, MachineError
 from stepsim.graph.ops.higher_order.compute import Compute
 from stepsim.graph.sizes.limits import COMPUTE_BW
 from stepsim.lowering.retimed import compute_bandwidths
 from stepsim.machine import load_machine
+from stepsim.simulation import prepare
 from stepsim.simulation.programs.prepared import Prepared
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
@@ -210,3 +211,22 @@ def test_wrong_bandwidths_are_refused(compute: Any, message: str) -> None:
 def test_an_unknown_machine_is_refused() -> None:
     with pytest.raises(MachineError, match="unknown machine"):
         st.prepare(centered()).changed(machine="nowhere")
+
+
+def test_the_machine_states_the_bandwidth_of_operators_without_one() -> None:
+    """As it does for operators that have one: its value holds."""
+
+    def program(**given: int) -> st.Program:
+        with st.Program("left to the machine", **given) as made:
+            x = st.linear_load(st.spec(64, 64), (16, 64)).flatten(0, 1)
+            x.map(st.fn.silu, label="act").promote().accum(st.fn.add, 1).consume()
+        return made
+
+    stated = load_machine("sda-1024", {"compute.unit_flops_per_cycle": 64})
+    found, other = (st.simulate(one, stated) for one in (program(), program(compute_bw=8)))
+    assert found.cycles == other.cycles > st.simulate(program(compute_bw=640)).cycles
+    text = r"act#2: no compute bandwidth.*or state compute.unit_flops_per_cycle of the machine"
+    with pytest.raises(LoweringError, match=text):
+        st.simulate(program())
+    with pytest.raises(LoweringError, match=text):
+        prepare(program(), stated).changed(machine="sda-1024")

@@ -45,14 +45,21 @@ class Compute(Operator):
         return bool(self.function.flops)
 
     def unit_bw(self) -> int:
+        bandwidth = self.stated_bw()
+        if bandwidth is None:
+            raise self.without_bandwidth()
+        return bandwidth
+
+    def stated_bw(self) -> int | None:
+        """The same, or None where only a machine may state it."""
         bandwidth = self.bandwidth()
-        if bandwidth is not None:
-            return bandwidth
-        if not self.has_flops():
-            return 1
-        raise LoweringError(
-            f"{self.title()}: no compute bandwidth. Pass compute_bw= to the operator or to Program "
-            f"({self.source})"
+        return 1 if bandwidth is None and not self.has_flops() else bandwidth
+
+    def without_bandwidth(self) -> LoweringError:
+        """The error of an operator whose bandwidth neither program nor machine states."""
+        return LoweringError(
+            f"{self.title()}: no compute bandwidth. Pass compute_bw= to the operator or to "
+            f"Program, or state compute.unit_flops_per_cycle of the machine ({self.source})"
         )
 
     def operands(self) -> list[Tile]:

@@ -45,7 +45,7 @@ class Map(Compute):
         return {1: "UnaryMap", 2: "BinaryMap"}.get(len(self.inputs), "NaryMap")
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        return {"fn": self.record(), "bw": self.unit_bw(), "wb": self.write_back}
+        return {"fn": self.record(), "bw": self.stated_bw(), "wb": self.write_back}
 
     def memory(self, accounting: Accounting) -> Size:
         matmul = self.fn.transposes is not None and len(self.inputs) == 2

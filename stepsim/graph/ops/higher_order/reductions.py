@@ -55,7 +55,7 @@ class Reduction(Compute):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {
             "fn": self.record(),
-            "bw": self.unit_bw(),
+            "bw": self.stated_bw(),
             "rank": self.rank,
             "init": [
                 [init.rows, init.cols, out.dtype.element_bytes]
