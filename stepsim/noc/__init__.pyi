@@ -15,12 +15,14 @@ from stepsim.noc.legs import (
     Leg as Leg,
     copies_in_trees as copies_in_trees,
     legs_of as legs_of,
+    nearest_tiles as nearest_tiles,
     network_of_leg as network_of_leg,
     networks_taken as networks_taken,
     tree_of as tree_of,
 )
 from stepsim.noc.placement import PER_TILE as PER_TILE, PlacementFile as PlacementFile
 from stepsim.noc.places import (
+    check_size as check_size,
     memory_places as memory_places,
     placed_operators as placed_operators,
     worker_places as worker_places,

@@ -97,6 +97,22 @@ def networks_taken(topology: Topology, wanted: Whole, source: Whole, target: Who
     return taken
 
 
+def nearest_tiles(
+    topology: Topology, starts: Sequence[int], ends: Sequence[int], wanted: int
+) -> tuple[int, int]:
+    """The tiles by which a stream leaves and enters: those with the fewest links between them.
+
+    Of several such pairs it is the first, by the order in which the tiles are named.
+    """
+    if len(starts) == len(ends) == 1:
+        return starts[0], ends[0]
+    source = np.repeat(np.array(starts, np.int64), len(ends))
+    target = np.tile(np.array(ends, np.int64), len(starts))
+    taken = networks_taken(topology, np.full(len(source), wanted), source, target)
+    best = int(topology.routes(source, target, taken).links.argmin())
+    return int(source[best]), int(target[best])
+
+
 class Branches(NamedTuple):
     """Routes from one place as a tree; see :class:`stepsim.lowering.Tree`.
 

@@ -9,11 +9,12 @@ from stepsim.arguments import Range, scalar
 from stepsim.errors import ArgError
 from stepsim.graph import Program
 from stepsim.machine import Machine, load_machine
-from stepsim.noc import Placement, Topology, memory_places, worker_places
+from stepsim.noc import Placement, Topology, Whole, check_size, memory_places, worker_places
 from stepsim.placement.flows import Flows, flows_of
 from stepsim.placement.found import FoundPlacement, places_of
 from stepsim.placement.regions import regions_of
 from stepsim.placement.search import row_major, searched
+from stepsim.placement.spans import by_nearest, checked_tiles, searched_in_turn, spread
 from stepsim.simulation import Prepared, prepare
 
 _SEED: Final = Range((1 << 63) - 1, "a seed", low=0)
@@ -29,6 +30,7 @@ def place(
     seed: int = 0,
     effort: float = 1.0,
     regions: Mapping[str, int] | None = None,
+    tiles: Mapping[str, int] | None = None,
 ) -> FoundPlacement:
     """Find places of operators and memory ports with little traffic on the busiest link.
 
@@ -47,6 +49,8 @@ def place(
     effort : number of moves as a multiple of the usual one, above 0 to 1000.
     regions : numbers of regions from 0 by the name of an operator, which must be in it: the columns
         of the network are cut into as many strips as there are regions. Others may be anywhere.
+    tiles : numbers of tiles by the name of an operator that is on several; its streams take the
+        nearest of them. Not together with ``per_tile``.
 
     Raises
     ------
@@ -65,7 +69,10 @@ def place(
     8192
     """
     prepared = prepare(program, machine=check_machine(machine))
-    return placed(prepared, bindings, per_tile=per_tile, seed=seed, effort=effort, regions=regions)
+    return placed(
+        prepared, bindings,
+        per_tile=per_tile, seed=seed, effort=effort, regions=regions, tiles=tiles,
+    )  # fmt: skip
 
 
 def placed(
@@ -78,6 +85,7 @@ def placed(
     flows: Flows | None = None,
     regions: Mapping[str, int] | None = None,
     region_count: int | None = None,
+    tiles: Mapping[str, int] | None = None,
 ) -> FoundPlacement:
     """As `place`, for a program that is laid out for its machine, whose ``flows`` may be known.
 
@@ -87,19 +95,32 @@ def placed(
     effort = checked_effort("place: effort", effort)
     network = check_machine(prepared.machine).noc
     assert network is not None
-    before = Placement.row_major(prepared.program, network, per_tile)
-    bound = regions_of(prepared, network, regions, region_count, per_tile)
-    flows = flows or flows_of(prepared, bindings)
-    topology, tiles = Topology(network), worker_places(network)
-    if regions is not None:
-        by_rows = row_major(flows, topology, tiles, per_tile, bound)
+    program = prepared.program
+    before = Placement.row_major(program, network, per_tile)
+    spans = checked_tiles(program.name, tiles, before.tiles, before.per_tile)
+    check_size("place", program, sum(spans.values()), network, per_tile)
+    bound = regions_of(prepared, network, regions, region_count, per_tile, spans)
+    flows = spread(flows or flows_of(prepared, bindings), spans)
+    topology, workers = Topology(network), worker_places(network)
+    if regions is not None or flows.part:
+        by_rows = row_major(flows, topology, workers, per_tile, bound)
         ports = [before.ports[name] for name in flows.ports]
-        before = _placement(prepared.program, before, flows, [*by_rows.tolist(), *ports])
-    places = searched(
-        flows, topology, tiles, memory_places(network), places_of(before, flows),
-        per_tile=per_tile, seed=seed, effort=effort, regions=bound,
-    )  # fmt: skip
-    after = _placement(prepared.program, before, flows, places.tolist())
+        before = _placement(program, before, flows, [*by_rows.tolist(), *ports])
+    first = places_of(before, flows)
+    memory = memory_places(network)
+
+    def search(flows: Flows, first: Whole) -> Whole:
+        return searched(
+            flows, topology, workers, memory, first,
+            per_tile=per_tile, seed=seed, effort=effort, regions=bound,
+        )  # fmt: skip
+
+    if flows.part:
+        places = searched_in_turn(flows, topology, workers, first, bound, search, effort)
+        flows = by_nearest(flows, topology, places)
+    else:
+        places = search(flows, first)
+    after = _placement(program, before, flows, places.tolist())
     return FoundPlacement(after, before, flows, seed, effort)
 
 
@@ -118,7 +139,9 @@ def checked_effort(what: str, effort: Any) -> float:
 
 def _placement(program: Program, like: Placement, flows: Flows, places: list[int]) -> Placement:
     count = len(flows.operators)
-    operators = dict(zip(flows.operators, places[:count], strict=True))
+    operators: dict[str, list[tuple[int, int]]] = {}
+    for name, place in zip(flows.operators, places[:count], strict=True):
+        operators.setdefault(name, []).append(divmod(place, like.network.cols))
     ports = dict(zip(flows.ports, places[count:], strict=True))
     return Placement(program, like.network, operators, ports, per_tile=like.per_tile)
 

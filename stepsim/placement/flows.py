@@ -37,6 +37,8 @@ class Flows:
     network : that a stream takes, or ``SHORTER``. [streams]
     tree : number of the tree that a stream is a branch of, or -1. Its bytes pass a link once.
         [streams]
+    part : where operators are on several tiles, which tile of its operator each one is; their names
+        then follow each other.
     """
 
     operators: tuple[str, ...]
@@ -47,6 +49,7 @@ class Flows:
     nbytes: Whole
     network: Whole
     tree: Whole
+    part: tuple[int, ...] = ()
 
     @property
     def items(self) -> int:
@@ -146,8 +149,11 @@ def flows_of(prepared: Prepared, bindings: Mapping[Any, Any] | None = None) -> F
             tree = tree_of.get(fifo, -1) if i == 0 else -1
             wanted = network_of_leg(network, reads=leg.reads, shared=tree >= 0)
             rows.append((words, source, target, int(carried[fifo]), wanted, tree))
-    columns = (np.array([row[at] for row in rows], np.int64) for at in range(1, 6))
-    return Flows(operators, ports, tuple(row[0] for row in rows), *columns)
+    starts, ends, nbytes, networks, trees = (
+        np.array([row[at] for row in rows], np.int64) for at in range(1, 6)
+    )
+    names_of_streams = tuple(row[0] for row in rows)
+    return Flows(operators, ports, names_of_streams, starts, ends, nbytes, networks, trees)
 
 
 def _trees(network: Network, wiring: Any) -> dict[int, int]:

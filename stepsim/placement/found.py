@@ -10,6 +10,7 @@ import numpy as np
 from stepsim.arguments import counted
 from stepsim.noc import Placement, Topology, Whole
 from stepsim.placement.flows import Flows
+from stepsim.placement.spans import by_nearest
 
 _MOST_STREAMS: Final = 4
 
@@ -42,7 +43,8 @@ class FoundPlacement:
     @cached_property
     def row_major_link_bytes(self) -> Whole:
         """Bytes over every link with the row-major placement. [links]"""
-        return self.flows.loads(self.topology, places_of(self.row_major, self.flows))
+        places = places_of(self.row_major, self.flows)
+        return by_nearest(self.flows, self.topology, places).loads(self.topology, places)
 
     @property
     def busiest_link(self) -> str | None:
@@ -70,8 +72,8 @@ class FoundPlacement:
     def metrics(self) -> dict[str, Any]:
         """Busiest link in bytes and bytes times hops, of this placement and the row-major one."""
         return {
-            "operators": len(self.flows.operators),
-            "tiles": len(set(self.placement.operators.values())),
+            "operators": len(self.placement.operators),
+            "tiles": len({tile for tiles in self.placement.tiles.values() for tile in tiles}),
             "streams": len(self.flows.names),
             "stream_bytes": int(self.flows.nbytes.sum()),
             "busiest_link": self.busiest_link,
@@ -101,5 +103,8 @@ class FoundPlacement:
 
 def places_of(placement: Placement, flows: Flows) -> Whole:
     """Places of operators, then of memory ports."""
-    operators = [placement.operators[name] for name in flows.operators]
+    parts = flows.part or [0] * len(flows.operators)
+    operators = [
+        placement.tiles[name][part] for name, part in zip(flows.operators, parts, strict=True)
+    ]
     return np.array([*operators, *(placement.ports[name] for name in flows.ports)], np.int64)

@@ -49,9 +49,11 @@ def free_regions(operators: int, places: int) -> Regions:
 
 
 def regions_of(
-    prepared: Prepared, network: Network, regions: Any, count: int | None, per_tile: int
-) -> Regions:
-    """Regions as they are given: numbers by the name of an operator.
+    prepared: Prepared, network: Network, regions: Any, count: int | None, per_tile: int,
+    spans: Mapping[str, int],
+) -> Regions:  # fmt: skip
+    """Regions as they are given: numbers by the name of an operator; ``spans`` has the number of
+    tiles of each, which are items of their own.
 
     Region r of n has the columns from ``r * cols // n`` up to those of the next.
 
@@ -60,8 +62,9 @@ def regions_of(
     ArgError : there is no such operator or region, or a region has too few tiles.
     """
     known = list(placed_operators(prepared.program))
+    counts = np.array([spans[name] for name in known], np.int64)
     if regions is None:
-        return free_regions(len(known), network.places)
+        return free_regions(int(counts.sum()), network.places)
     where = f"program '{prepared.program.name}', place: regions"
     if not isinstance(regions, Mapping) or not regions:
         raise ArgError(
@@ -81,6 +84,7 @@ def regions_of(
             f"{where}: operators are in regions up to {int(found.max())} of {total}, and network "
             f"'{network.name}' has {network.cols} columns to make them of; use a larger network"
         )
+    found = np.repeat(found, counts)
     made = Regions(total, found, np.arange(network.places) % network.cols * total // network.cols)
     tiles = worker_places(network)
     for region in range(total):

@@ -58,3 +58,31 @@ def test_what_cannot_be_placed(cli: Cli, model: Path) -> None:
     on_mesh = ("--set", "noc=mesh")
     assert ".yaml" in cli("place", f"{model}:own", *on_mesh, "--out", "x.txt").err
     assert "effort must be" in cli("place", f"{model}:own", *on_mesh, "--effort", 0).err
+
+
+def test_operators_on_several_tiles(cli: Cli, model: str, tmp_path: Path) -> None:
+    out = tmp_path / "tiles.yaml"
+    grid = ("--set", "noc=mesh", "--set", "noc.rows=3", "--set", "noc.cols=5")
+    tiles = ("--tiles", "silu#2=3", "--tiles", "flatten#1=2")
+    done = cli("place", model, *grid, *tiles, "--effort", 0.02, "--out", out, "--json")
+    assert done.code == 0, done.err
+    figures = done.json()
+    assert figures["tiles"] == figures["operators"] + 3
+    assert cli("run", model, *grid, "--place", out).code == 0
+    for wrong in ("silu#2", "silu#2=x", "=2"):
+        refused = cli("place", model, *grid, "--tiles", wrong)
+        assert refused.code != 0
+        assert "--tiles: expected OPERATOR=N" in refused.err
+
+
+@pytest.mark.slow
+def test_runs_of_a_design_search_in_its_dies(cli: Cli, tmp_path: Path) -> None:
+    folder, file = tmp_path / "design", tmp_path / "placement.yaml"
+    made = cli("compile", "gpt2-medium", "--machine", "u55c", "--tokens", 32, "--out", folder)
+    assert made.code == 0, made.err
+    grid = ("--set", "noc=mesh", "--set", "noc.rows=8", "--set", "noc.cols=9")
+    options = ("--per-tile", 8, "--effort", 0.01, "--out", file)
+    assert cli("place", folder, *grid, *options).code == 0
+    by_file = cli("run", folder, *grid, "--place", file, "--json").json()
+    searched = cli("run", folder, *grid, "--place", "auto,per_tile=8,effort=0.01", "--json").json()
+    assert searched["cycles"] == by_file["cycles"]

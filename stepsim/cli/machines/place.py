@@ -16,6 +16,7 @@ from stepsim.cli.console import note, print_json, show
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Config, Json, check_output
 from stepsim.cli.runs.workload_group import workload_app
+from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.cli.runs.workload import Choice
@@ -33,6 +34,13 @@ class PlaceOptions:
     effort: Annotated[
         float, typer.Option(metavar="X", help="Length of the search, as a multiple of the usual.")
     ] = 1.0
+    tiles: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OPERATOR=N",
+            help="Put an operator on N tiles, of which each stream takes the nearest. Repeatable.",
+        ),
+    ] = None
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE.yaml", help="Write the placement to this file."),
@@ -68,6 +76,7 @@ def place_choice(choice: Choice, options: PlaceOptions) -> None:
             per_tile=options.per_tile,
             seed=options.search_seed,
             effort=options.effort,
+            tiles=_tiles_of(options.tiles),
             **({} if plan is None else stepsim.design.die_regions(plan, case.prepared)),
         )
         if options.out is not None:
@@ -84,6 +93,25 @@ def place_choice(choice: Choice, options: PlaceOptions) -> None:
             note(f"wrote {path}")
     for sentence in case.built.notes:
         note(sentence)
+
+
+def _tiles_of(given: list[str] | None) -> dict[str, int] | None:
+    """Numbers of tiles by operator, as given; None without any.
+
+    Raises
+    ------
+    ArgError : one is not an operator, "=" and a number, or an operator is named twice.
+    """
+    found: dict[str, int] = {}
+    for text in given or ():
+        name, _, count = text.rpartition("=")
+        if not name or not count.isdecimal() or name in found:
+            raise ArgError(
+                f"--tiles: expected OPERATOR=N, as in silu#2=4, once for each operator; found "
+                f"'{text}'"
+            )
+        found[name] = int(count)
+    return found or None
 
 
 app = workload_app(

@@ -275,7 +275,7 @@ def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Netwo
             wanted = noc.network_of_leg(its, reads=leg.reads, shared=leg.source in copied)
             # A tree begins at one tile.
             starts = tiles[leg.source][:1] if on_tree else tiles[leg.source]
-            legs.append((*_nearest(topology, starts, tiles[leg.target], wanted), wanted))
+            legs.append((*noc.nearest_tiles(topology, starts, tiles[leg.target], wanted), wanted))
             fifos_of_legs.append(c)
     own: list[list[Path]] = [[] for _ in ways]
     for c, path in zip(fifos_of_legs, _paths(topology, legs), strict=True):
@@ -292,22 +292,6 @@ def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Netwo
         flits.quantum, flits.window,
     )  # fmt: skip
     return with_carriers(network, carriage, own, trees)
-
-
-def _nearest(
-    topology: noc.Topology, starts: Sequence[int], ends: Sequence[int], wanted: int
-) -> tuple[int, int]:
-    """The tiles by which a stream leaves and enters: those with the fewest links between them.
-
-    Of several such pairs it is the first, by the order in which the tiles are named.
-    """
-    if len(starts) == len(ends) == 1:
-        return starts[0], ends[0]
-    source = np.repeat(np.array(starts, np.int64), len(ends))
-    target = np.tile(np.array(ends, np.int64), len(starts))
-    taken = noc.networks_taken(topology, np.full(len(source), wanted), source, target)
-    best = int(topology.routes(source, target, taken).links.argmin())
-    return int(source[best]), int(target[best])
 
 
 def _shared(
