@@ -18,12 +18,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.serving.steps.alike import correlations
+
 Reals = NDArray[np.float64]
 
 _REACHES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Distances over which errors are alike, of which each is as likely before audits are seen."""
 
-_NOISES: Final = (0.001, 0.1, 1.0)
+_NOISES: Final = (0.001, 0.1, 1.0, 10.0)
 """Variances of what a layer has of its own, as shares of that of the field; likewise."""
 
 _POWERS: Final = (0.0, 0.5, 1.0)
@@ -84,7 +86,7 @@ class ErrorField:
 
         own = sqrt(fit.noise) * rng.standard_normal(count)
         left = fit.errors - mean - spread * (prior(self._places) + own)
-        through = _alike(places, self._places, fit.reach) @ (fit.inverse @ left)
+        through = correlations(places, self._places, fit.reach) @ (fit.inverse @ left)
         found: Reals = _scales(unlike, fit.power) * (mean + spread * prior(places) + through)
         return found
 
@@ -118,7 +120,7 @@ def _fitted(
     places: Reals, scales: Reals, errors: Reals, reach: float, noise: float, power: float
 ) -> _Fit:
     count, errors = len(errors), errors / scales
-    covariance = _alike(places, places, reach) + noise * np.eye(count)
+    covariance = correlations(places, places, reach) + noise * np.eye(count)
     inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
     weight = float(inverse.sum())
     mean = float(inverse.sum(axis=0) @ errors) / weight
@@ -132,12 +134,4 @@ def _fitted(
 
 def _scales(unlike: Reals, power: float) -> Reals:
     found: Reals = (unlike + _NEAR) ** power
-    return found
-
-
-def _alike(some: Reals, others: Reals, reach: float) -> Reals:
-    """Correlations ``[some, others]``."""
-    squares = (some**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * some @ others.T
-    far = sqrt(3) / reach * np.sqrt(np.maximum(squares, 0.0))
-    found: Reals = (1 + far) * np.exp(-far)
     return found

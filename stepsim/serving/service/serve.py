@@ -52,7 +52,7 @@ AnySpec: TypeAlias = ServeSpec | str | os.PathLike[str] | Mapping[str, Any]
 _LINE_SECONDS: Final = 0.25
 """Time between two lines of progress."""
 
-_MOST_ROUNDS: Final = 3
+_MOST_ROUNDS: Final = 2
 """How often a service is served with more effort, if the error of its metrics is too large."""
 
 _SAVE_SECONDS: Final = 5.0
@@ -127,6 +127,7 @@ class Service:
                 break
             for one in audited:
                 one.again()
+            watch.begin_again()
             served = self._served(models, watch, folder)
         return self._finish(served, models, errors, folder)
 
@@ -235,6 +236,7 @@ class _Watch:
     def __init__(
         self, requests: int, folder: Folder | None, journal: Journal, progress: Progress | None
     ) -> None:
+        self._round = 1
         self._requests = requests
         self._journal = journal
         self._saved: dict[int, Recorded | None] = {}
@@ -251,14 +253,20 @@ class _Watch:
         self._saved[engine] = None
         return Replayed(model, self._folder.kept(engine))
 
+    def begin_again(self) -> None:
+        """The requests are served once more; the next line says so."""
+        self._round += 1
+        self._next_line = time.monotonic()
+
     def __call__(self, loop: Loop) -> None:
         if loop.engine in self._saved:
             self._saved[loop.engine] = loop.steps
         now = time.monotonic()
         if self._progress is not None and now >= self._next_line:
+            again = f"round {self._round}: " if self._round > 1 else ""
             self._progress(
-                f"{loop.finished():,} of {self._requests:,} requests, {len(loop.steps):,} steps, "
-                f"{loop.now_ns / 1e9:.1f} s of service"
+                f"{again}{loop.finished():,} of {self._requests:,} requests, "
+                f"{len(loop.steps):,} steps, {loop.now_ns / 1e9:.1f} s of service"
             )
             self._next_line = now + _LINE_SECONDS
         if self._folder is not None and now >= self._next_save:

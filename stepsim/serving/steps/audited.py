@@ -1,8 +1,8 @@
 """`AuditedSteps`: most layers are estimated, some are simulated, and the error is measured.
 
 An estimator learns from layers that were simulated exactly. A step that is unlike all before it is
-learned from at once. Apart from that, steps are drawn at random and a layer of each, of which the
-estimate was already made, is simulated: these audits, which the estimator has not seen, give the
+learned from at once. Apart from that, steps are drawn at random and some layers of each, of which
+estimates were already made, are simulated: these audits, which the estimator has not seen, give the
 error of the whole run with a confidence interval. Then they are learned from as well.
 
 A service whose error is too large begins anew with what was learned, and with more effort.
@@ -11,7 +11,7 @@ A service whose error is too large begins anew with what was learned, and with m
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import asdict, dataclass, replace
 from math import log, sqrt
 from operator import itemgetter
@@ -27,6 +27,7 @@ from stepsim.serving.steps.estimator import Estimator
 from stepsim.serving.steps.exact import LayeredSteps
 from stepsim.serving.steps.features import LayerTerms
 from stepsim.serving.steps.interface import StepTime
+from stepsim.serving.steps.layers import PREPARED
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -71,13 +72,22 @@ _ENOUGH: Final = 40
 
 _NORMAL: Final = 1.96
 
-_HARDER: Final = 4.0
+_READY: Final = 4.0
+"""How much smaller the distance is for steps whose program is there: to build one takes about ten
+times as long as to run it."""
+
+_AUDITED: Final = 8
+"""Layers of an audited step that are simulated, at even distances: what a layer has of its own says
+nothing of the step, and once the program is built, more layers take little time. On several chips,
+where each layer has a program of its own, it is one."""
+
+_HARDER: Final = 16.0
 """How much smaller the errors are, from one round to the next, at which steps are learned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """A layer of a step that was simulated after its estimate was made.
+    """Layers of a step that were simulated after their estimates were made.
 
     Attributes
     ----------
@@ -87,7 +97,7 @@ class Audit:
     unlike : how far the step was from all that were learned, when it was estimated.
     layers : cycles of all layers of the step, as estimated.
     head : cycles of its head and between stages, which are exact.
-    estimated, simulated : cycles of the layer.
+    estimated, simulated : cycles of these layers together.
     """
 
     step: int
@@ -108,7 +118,7 @@ class Audit:
 
     @property
     def correction(self) -> float:
-        """Factor of the time of the step, if its other layers are off as this one is."""
+        """Factor of the time of the step, if its other layers are off as these are."""
         exact = self.layers * self.simulated / self.estimated + self.head
         return exact / (self.layers + self.head)
 
@@ -119,9 +129,9 @@ class AuditReport:
 
     Attributes
     ----------
-    steps, audits : steps, and audited layers of them.
+    steps, audits : steps, and how many of them were audited.
     simulated : layers and heads that were simulated, audits included.
-    median, p99 : of the absolute error of a layer; None without audits.
+    median, p99 : of the absolute error of the audited layers of a step; None without audits.
     bias : of the time of all steps; above 0 if the estimates are too long.
     low, high : 95 % confidence interval of that bias.
     wanted : the largest error that was asked for.
@@ -149,9 +159,9 @@ class AuditReport:
         assert self.low is not None
         assert self.high is not None
         return (
-            f"{self.audits} layers of {self.steps:,} steps were simulated beside their estimates: "
-            f"error {100 * self.median:.2f} % in the median, {100 * self.p99:.2f} % at p99; the "
-            f"time of all steps is off by {100 * self.bias:+.2f} % (95 % between "
+            f"layers of {self.audits} of {self.steps:,} steps were simulated beside their "
+            f"estimates: error {100 * self.median:.2f} % in the median, {100 * self.p99:.2f} % at "
+            f"p99; the time of all steps is off by {100 * self.bias:+.2f} % (95 % between "
             f"{100 * self.low:+.2f} % and {100 * self.high:+.2f} %)"
         )
 
@@ -203,6 +213,7 @@ class AuditedSteps(LayeredSteps):
         self._estimators = [Estimator() for _ in self.programs.kinds]
         self._recent: list[deque[float]] = [deque(maxlen=_RECENT) for _ in self.programs.kinds]
         self._kept: list[tuple[float, _Estimated]] = []
+        self._latest: OrderedDict[tuple[int, bytes], None] = OrderedDict()
         self._total = 0.0
 
     def again(self) -> None:
@@ -281,6 +292,11 @@ class AuditedSteps(LayeredSteps):
 
     def _simulated(self, kind: int, batch: Batch, layers: list[int]) -> Reals:
         """Cycles of some layers of a kind, by place among them."""
+        # What is ready is known from here, as a resumed service takes costs from its journal.
+        self._latest[kind, batch.new.tobytes()] = None
+        self._latest.move_to_end((kind, batch.new.tobytes()))
+        if len(self._latest) > PREPARED:
+            self._latest.popitem(last=False)
         routed = self.programs.kinds[kind].routed
         ids = None
         if routed and self.routing is not None:
@@ -293,7 +309,7 @@ class AuditedSteps(LayeredSteps):
         estimator, count = self._estimators[kind], len(terms.values)
         middle = int(np.argsort(terms.values[:, -1], kind="stable")[count // 2])
         far = estimator.novelty(terms.values[middle])
-        if len(estimator) >= _FIRST and far < self._unlike(kind):
+        if len(estimator) >= _FIRST and far < self._unlike(kind, batch):
             return far
         layers = sorted({drawn % count, (drawn // count) % count, middle})[:_LEARNED]
         self._learn(kind, terms.values[layers], self._simulated(kind, batch, layers))
@@ -308,30 +324,35 @@ class AuditedSteps(LayeredSteps):
             self._recent[kind].append(error / max(estimator.novelty(terms[0]), _NEAR))
         estimator.add(terms, cycles)
 
-    def _unlike(self, kind: int) -> float:
+    def _unlike(self, kind: int, batch: Batch) -> float:
         """Distance of terms from which on a step is learned: the worse the estimates, the less."""
         recent = self._recent[kind]
         slope = sqrt(sum(one**2 for one in recent) / max(len(recent), 1))
         harder: float = _HARDER**self.rounds
+        if self.programs.shares(kind) and (kind, batch.new.tobytes()) in self._latest:
+            harder *= _READY
         return min(max(self.error / harder / max(slope, 1e-12), _NOVEL * _CLOSEST), _NOVEL)
 
     def _audit(self, one: _Estimated, drawn: int) -> None:
-        """Simulate a layer of a step that was estimated, and learn from it."""
+        """Simulate layers of a step that was estimated, and learn from them."""
         times = [kind.layers for kind in self.programs.kinds]
         at = drawn % sum(times)
         kind = int(np.searchsorted(np.cumsum(times), at, side="right"))
-        layer = (drawn // sum(times)) % len(one.estimates[kind])
-        simulated = self._simulated(kind, one.batch, [layer])
+        estimates = one.estimates[kind]
+        count = 1 if self.programs.on_chips(kind) else min(_AUDITED, len(estimates))
+        first, apart = (drawn // sum(times)) % len(estimates), len(estimates) // count
+        layers = [(first + apart * place) % len(estimates) for place in range(count)]
+        simulated = self._simulated(kind, one.batch, layers)
         batch = one.batch
         head = self.beside(batch).cycles
         self.audits.append(
             Audit(
                 one.step, len(batch.new), int(batch.new.sum()), int(batch.before.sum()), one.chance,
-                one.unlike, one.length - head, head, float(one.estimates[kind][layer]),
-                int(simulated[0]),
+                one.unlike, one.length - head, head, float(estimates[layers].sum()),
+                int(simulated.sum()),
             )
         )  # fmt: skip
-        self._learn(kind, one.terms[kind].values[[layer]], simulated)
+        self._learn(kind, one.terms[kind].values[layers], simulated)
         _, low, high = self._interval()
         if low is not None and high is not None and max(-low, high) > self.error:
             self._effort *= 1.1

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.collection import without_collection
 from stepsim.errors import ServingError
 from stepsim.processes import usable_cpus
 from stepsim.serving.scheduling.interface import Batch
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from stepsim.machine import Machine
     from stepsim.workloads.step.build import BuiltStep
 
-_PREPARED = 8
-"""Programs that are kept."""
+PREPARED: Final = 32
+"""Programs that are kept, each of 10 to 20 MB. Batches of as many requests that decode have equal
+programs, and their number comes back to the same values again and again."""
 
 _ONE_TOKEN = Data.of(routing=[[0]], kv_lengths=[0], new_tokens=[1])
 """The least batch, of which every step model must be able to build the layers."""
@@ -173,6 +175,15 @@ class StepPrograms:
         self._prepared: OrderedDict[Hashable, tuple[BuiltStep, Prepared]] = OrderedDict()
         self._latest: dict[int, tuple[Hashable, tuple[BuiltStep, Prepared]]] = {}
 
+    def on_chips(self, kind: int) -> bool:
+        """Whether layers of a kind are on several chips, with a program for each routing."""
+        return self.kinds[kind].workload.split.chips > 1
+
+    def shares(self, kind: int) -> bool:
+        """Whether batches with equal new tokens share a program, as far as the machine says."""
+        sized = self.machine.onchip.capacity_bytes is not None
+        return not (sized or self.machine.hbm.model == "dram" or self.on_chips(kind))
+
     def nanoseconds(self, cycles: float) -> int:
         """Cycles of the machine in ns, rounded."""
         return round(cycles / self.clock_ghz)
@@ -186,7 +197,7 @@ class StepPrograms:
         ------
         ServingError : a run does not succeed.
         """
-        if self.kinds[kind].workload.split.chips > 1:
+        if self.on_chips(kind):
             totals = [self._on_chips(kind, batch, one) for one in ids or (None,)]
             self.runs += len(totals)
             return [self._cost(one, self.kinds[kind].name, batch) for one in totals]
@@ -254,11 +265,12 @@ class StepPrograms:
         key = kind, data.new.tobytes()
         known = self._prepared.get(key)
         if known is None:
-            built = self.kinds[kind].workload.build(data)
-            prepared = prepare(built.program, machine=self.machine)
+            with without_collection():
+                built = self.kinds[kind].workload.build(data)
+                prepared = prepare(built.program, machine=self.machine)
             if prepared.timing.dram is None and prepared.fit is None:
                 self._prepared[key] = built, prepared
-                while len(self._prepared) > _PREPARED:
+                while len(self._prepared) > PREPARED:
                     self._prepared.popitem(last=False)
             return built, prepared
         self._prepared.move_to_end(key)

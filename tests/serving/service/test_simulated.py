@@ -76,13 +76,17 @@ def test_audited_steps_report_their_error(model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "rounds"), [(0.9, 0), pytest.param(1e-7, 3, marks=pytest.mark.slow)]
+    ("error", "rounds"), [(0.9, 0), pytest.param(1e-7, 2, marks=pytest.mark.slow)]
 )
 def test_a_service_is_served_again_until_its_error_is_small(
     model: Path, error: float, rounds: int
 ) -> None:
     busy = _SERVICE | {"source": "lognormal:count=12,prompt_median=12,output_median=5"}
-    result = serve(model=str(model), steps="audited", error=error, **busy)
+    lines: list[str] = []
+    result = serve(model=str(model), steps="audited", error=error, progress=lines.append, **busy)
+    begun = [line.partition(": ")[0] for line in lines if line.startswith("round ")]
+    assert sorted(set(begun)) == [f"round {number}" for number in range(2, rounds + 2)]
+    assert lines[0].startswith("0 of 12 requests, ")
     stated = result.summary["errors"]
     assert (stated["rounds"], stated["within"], stated["wanted"]) == (rounds, rounds == 0, error)
     assert set(stated["intervals"]) == {
