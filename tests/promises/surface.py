@@ -143,7 +143,7 @@ _AT = re.compile(r" at 0x[0-9a-f]+")
 
 
 def _parameters(thing: Any, skip: int = 0) -> str:
-    """Parameters with their defaults and without types; what is no literal is ``...``."""
+    """Parameters with their defaults and without types; what is no short literal is ``...``."""
     try:
         known = inspect.signature(thing)
     except ValueError:
@@ -160,7 +160,9 @@ def _literal(default: object) -> object:
     plain = default is inspect.Parameter.empty or isinstance(
         default, bool | int | float | str | tuple | None
     )
-    return default if plain else ...
+    # A long tuple is a list of columns, to which more are added; they are promised by themselves.
+    long = isinstance(default, tuple) and len(default) > 8
+    return default if plain and not long else ...
 
 
 def _options() -> Iterator[tuple[str, str]]:
