@@ -161,7 +161,7 @@ def _literal(default: object) -> object:
         default, bool | int | float | str | tuple | None
     )
     # A long tuple is a list of columns, to which more are added; they are promised by themselves.
-    long = isinstance(default, tuple) and len(default) > 8
+    long = isinstance(default, tuple) and len(default) > 32
     return default if plain and not long else ...
 
 
