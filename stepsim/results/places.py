@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _NUMBER = re.compile(r"#\d+")
 _LANE = re.compile(r"(?<=\.)\d+(?=[./)>:]|$)")
@@ -20,6 +23,10 @@ _MOST_FLOWS: Final = 4
 
 _MOST_ALIKE: Final = 8
 """Units of one name, without a lane, that are distinguished by their numbers."""
+
+
+_LEAST_LOOP: Final = 3
+"""Units of one name that one line makes only in a loop; a sum of three streams has two."""
 
 
 class Place(NamedTuple):
@@ -125,9 +132,12 @@ def _source(fifo: str) -> str:
     return _READER.sub("", fifo)
 
 
-def operators_of(names: Sequence[str], kinds: Sequence[str]) -> list[tuple[str, str, list[int]]]:
-    """Name, kind and units of each operator. A few units that share a name but are not lanes stay
-    separate."""
+def operators_of(units: pa.Table) -> list[tuple[str, str, list[int]]]:
+    """Name, kind and rows of each operator of a table of units. A few units that share a name but
+    are not lanes stay separate, but those that a source line makes in a loop."""
+    names, kinds = units["name"].to_pylist(), units["operator"].to_pylist()
+    # Tables of sweeps have none.
+    lines = units["source"].to_pylist() if "source" in units.column_names else [None] * len(names)
     found: dict[tuple[str, str], list[int]] = {}
     laned = set()
     for number, (name, kind) in enumerate(zip(names, kinds, strict=True)):
@@ -142,5 +152,26 @@ def operators_of(names: Sequence[str], kinds: Sequence[str]) -> list[tuple[str, 
         elif len(members) > _MOST_ALIKE:
             groups.append((f"{operator}#*", kind, members))
         else:
-            groups += [(names[number], kind, [number]) for number in members]
+            groups += _by_loop(operator, kind, members, names, lines)
     return groups
+
+
+def _by_loop(
+    operator: str,
+    kind: str,
+    members: Sequence[int],
+    names: Sequence[str],
+    lines: Sequence[str | None],
+) -> Iterable[tuple[str, str, list[int]]]:
+    """Units that share a name: those of one source line as one entry where it is in a loop."""
+    of_line: dict[str | None, list[int]] = {}
+    for number in members:
+        of_line.setdefault(lines[number], []).append(number)
+    loops = [own for line, own in of_line.items() if line and len(own) >= _LEAST_LOOP]
+    for own in of_line.values():
+        if own not in loops:
+            yield from ((names[number], kind, [number]) for number in own)
+        elif len(loops) == 1:
+            yield f"{operator}#*", kind, own
+        else:  # of several loops
+            yield f"{names[own[0]]}..{names[own[-1]].rpartition('#')[2]}", kind, own

@@ -161,12 +161,11 @@ def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
         Lanes that never fired are only counted. Over all other lanes the cycles of an
         operator's causes add up to those of the run, times the lanes.
     """
-    names, kinds = units["name"].to_pylist(), units["operator"].to_pylist()
-    # Tables of sweeps have none.
+    names = units["name"].to_pylist()
     sources = units["source"].to_pylist() if "source" in units.column_names else [None] * len(names)
     columns = {name: units[name].to_numpy() for name in (*_OWN, "wait_input", "wait_output")}
     firings = units["firings"].to_numpy()
-    groups = operators_of(names, kinds)
+    groups = operators_of(units)
     group_of = {names[unit]: name for name, _, members in groups for unit in members}
     waits = _waits_of_units(fifos, {name: number for number, name in enumerate(names)}, group_of)
     stalled = columns["wait_input"] + columns["wait_output"] + columns["wait_memory"]

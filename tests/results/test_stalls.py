@@ -128,3 +128,27 @@ def test_the_table_has_a_row_for_each_cause() -> None:
         "expert.0#7",
     )
     assert tree.to_dict()["operators"][0]["operator"] == rows[0]["stall_group"]
+
+
+def test_operators_that_a_line_makes_in_a_loop_are_lanes() -> None:
+    with st.Program("loop", compute_bw=1024) as program:
+        for i in range(3):
+            x = st.linear_load(st.spec(64, 64, name=f"x{i}"), tile=(16, 64)).flatten(0, 1)
+            st.linear_store(st.map(st.fn.silu, x), f"y{i}")
+        first, second = (st.linear_load(st.spec(4, 4), tile=(4, 4)) for _ in range(2))
+        st.linear_store(st.map(st.fn.add, first, second), "z")
+    found = {one.operator: one.lanes for one in _tree(program).operators}
+    assert found["silu#*"] == found["linear_store#*"] == found["linear_load#*"] == 3
+    # Two of a line may be two places of one expression.
+    single = [name.partition("#")[0] for name, lanes in found.items() if lanes == 1]
+    assert sorted(single) == ["add", "linear_load", "linear_load", "linear_store"]
+
+
+def test_loops_of_two_lines_are_named_by_their_numbers() -> None:
+    with st.Program("loops", compute_bw=1024) as program:
+        for i in range(3):
+            st.linear_store(st.linear_load(st.spec(4, 4), tile=(4, 4)), f"y{i}")
+        for i in range(3):
+            st.linear_store(st.linear_load(st.spec(8, 8), tile=(4, 4)), f"z{i}")
+    found = {one.operator: one.lanes for one in _tree(program).operators}
+    assert found["linear_load#0..4"] == found["linear_load#6..10"] == 3

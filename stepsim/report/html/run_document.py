@@ -41,8 +41,7 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
     diagnosis = row.get("diagnosis")
     for end in ("producer", "consumer"):
         edges["columns"][end] = [numbers[name] for name in edges["columns"][end]]
-    kinds = units["operator"].to_pylist()
-    boxes = [groups.of_unit[own[0]] for *_, own in operators_of(list(numbers), kinds)]
+    boxes = [groups.of_unit[own[0]] for *_, own in operators_of(units)]
     operators = [
         {**one, "box": box} for one, box in zip(stalls["operators"], boxes, strict=True)
     ]  # fmt: skip
