@@ -35,6 +35,7 @@ from stepsim.graph.types import (
 from stepsim.graph import fn as fn, nn as nn
 from stepsim.graph.accounting import Accounting as Accounting, slot_bytes as slot_bytes
 from stepsim.graph.accumulation import neg_infinity as neg_infinity, zero as zero
+from stepsim.graph.chip_groups import Groups as Groups
 from stepsim.graph.functions.define import function as function
 from stepsim.graph.functions.function import Rule as Rule
 from stepsim.graph.functions.matrices import rotary as rotary
@@ -62,7 +63,6 @@ from stepsim.graph.nn.parallel.experts import (
     ExpertChip as ExpertChip,
     summed_rows as summed_rows,
 )
-from stepsim.graph.nn.parallel.groups import Groups as Groups
 from stepsim.graph.nn.routing import picked_scores as picked_scores
 from stepsim.graph.operator import Bindings as Bindings
 from stepsim.graph.ops.feedback import FeedbackSource as FeedbackSource, feedback as feedback

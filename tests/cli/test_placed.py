@@ -311,7 +311,7 @@ def test_sweeps_refuse_searched_places_beside_those_of_a_fix(
     assert not (tmp_path / "out").exists()
 
 
-def test_sweeps_refuse_to_size_programs_on_several_chips(tmp_path: Path) -> None:
+def test_sweeps_size_programs_on_several_chips(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(_TWO_CHIPS)
     chips = {"count": 2, "topology": "switch", "gib_per_s": 50, "latency_ns": 5}
     spec = {
@@ -320,9 +320,14 @@ def test_sweeps_refuse_to_size_programs_on_several_chips(tmp_path: Path) -> None
         | {f"machine.chips.{k}": v for k, v in chips.items()},
         "grid": {"fifo_depth": ["auto"]},
     }
-    with pytest.raises(SweepError, match="auto: FIFOs of programs on several chips cannot be"):
-        st.sweep.run_sweep(spec, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    st.sweep.run_sweep(spec, tmp_path / "out")
+    scope: dict[str, Any] = {}
+    exec(_TWO_CHIPS, scope)
+    on_chips = {f"chips.{key}": value for key, value in chips.items()}
+    machine = st.load_machine("sda-1024", {"clock_ghz": 1} | on_chips)
+    sizes = st.size_fifos(scope["own"](), machine)
+    (row,) = pq.read_table(tmp_path / "out" / "results.parquet").to_pylist()
+    assert row["cycles"] == sizes.cycles
 
 
 _TWO_CHIPS = """

@@ -10,6 +10,7 @@ import numpy as np
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph import fn
+from stepsim.graph.chip_groups import Groups
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.nn.expert_rows import (
     packed_rows,
@@ -20,7 +21,6 @@ from stepsim.graph.nn.expert_rows import (
 from stepsim.graph.nn.feed_forward import swiglu
 from stepsim.graph.nn.parallel.division import Streams, slice_of
 from stepsim.graph.nn.parallel.experts import DividedExperts, ExpertChip, summed_rows
-from stepsim.graph.nn.parallel.groups import Groups
 from stepsim.graph.nn.parallel.steps import check_algorithm, members
 from stepsim.graph.nn.routing import check_rows
 from stepsim.graph.ops.routing.routing_table import Routing

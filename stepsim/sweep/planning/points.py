@@ -84,10 +84,6 @@ class Point:
         assert self.machine is not None  # programs have one
         made = Case(self.source, resolved, data, self.machine, self.counting)
         made = made if self.fix is None else made.with_fix(self.fix)
-        if self.finds_depths and made.prepared.crossing is not None:
-            raise ArgError(
-                f"{AUTO_DEPTH}: FIFOs of programs on several chips cannot be sized; state a depth"
-            )
         if self.place is None:
             return made
         known = self.place.without_search(made)

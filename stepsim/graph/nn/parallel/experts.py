@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from stepsim.graph import fn
+from stepsim.graph.chip_groups import Groups
 from stepsim.graph.functions.define import function
 from stepsim.graph.nn.parallel.collectives import all_reduce
 from stepsim.graph.nn.parallel.exchange import combine_rows, dispatch_rows
-from stepsim.graph.nn.parallel.groups import Groups
 from stepsim.graph.ops.flat_map.cutting import unpack_cols, unpack_rows
 from stepsim.graph.ops.higher_order.maps import map as map_stream
 from stepsim.graph.ops.routing.merging import reassemble
