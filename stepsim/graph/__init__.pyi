@@ -35,7 +35,6 @@ from stepsim.graph.types import (
 from stepsim.graph import fn as fn, nn as nn
 from stepsim.graph.accounting import Accounting as Accounting, slot_bytes as slot_bytes
 from stepsim.graph.accumulation import neg_infinity as neg_infinity, zero as zero
-from stepsim.graph.chip_groups import Groups as Groups
 from stepsim.graph.functions.define import function as function
 from stepsim.graph.functions.function import Rule as Rule
 from stepsim.graph.functions.matrices import rotary as rotary
@@ -190,6 +189,7 @@ from stepsim.graph.programs.chips import (
 from stepsim.graph.programs.current import current_program as current_program
 from stepsim.graph.programs.draw import listing as listing
 from stepsim.graph.programs.fingerprint import fingerprint as fingerprint
+from stepsim.graph.programs.groups import Groups as Groups
 from stepsim.graph.programs.keeping import MOST_KEPT as MOST_KEPT
 from stepsim.graph.programs.many_bindings import check_many_bindings as check_many_bindings
 from stepsim.graph.programs.program import check_program as check_program

@@ -10,7 +10,6 @@ import numpy as np
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph import fn
-from stepsim.graph.chip_groups import Groups
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.nn.expert_rows import (
     packed_rows,
@@ -25,6 +24,7 @@ from stepsim.graph.nn.parallel.steps import check_algorithm, members
 from stepsim.graph.nn.routing import check_rows
 from stepsim.graph.ops.routing.routing_table import Routing
 from stepsim.graph.programs.chips import chip
+from stepsim.graph.programs.groups import Groups
 from stepsim.graph.sizes.limits import CHIPS
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from stepsim.graph import fn
-from stepsim.graph.chip_groups import Groups
 from stepsim.graph.functions.define import function
 from stepsim.graph.nn.parallel.collectives import all_reduce
 from stepsim.graph.nn.parallel.exchange import combine_rows, dispatch_rows
@@ -25,6 +24,7 @@ from stepsim.graph.ops.routing.merging import reassemble
 from stepsim.graph.ops.routing.partitioning import partition
 from stepsim.graph.ops.sources import selector
 from stepsim.graph.programs.chips import chip
+from stepsim.graph.programs.groups import Groups
 from stepsim.graph.stream import Stream
 
 Table = np.ndarray[Any, np.dtype[np.int64]]
