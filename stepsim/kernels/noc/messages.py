@@ -136,6 +136,24 @@ def _routes(words, field):
     return _HEADER + _EACH_LINK * words[_LINKS] + field * words[_ROUTES]
 
 
+@inlined
+def _due(state):
+    # The heap of routes that have a message to send: when the first is created, and their numbers.
+    words = state.scratch
+    first = _routes(words, _DUE)
+    second = _routes(words, _DUE_ROUTE)
+    return state.scratch[first:second], state.scratch[second : second + words[_ROUTES]]
+
+
+@inlined
+def _releases(state):
+    # The heap of links that come to be free while messages wait.
+    words = state.scratch
+    first = _links(words, _TIMES)
+    second = _links(words, _NUMBERS)
+    return state.scratch[first:second], state.scratch[second : second + words[_LINKS]]
+
+
 @kernel
 def _begin(state, constants):
     words = state.scratch
@@ -283,10 +301,7 @@ def next_message_time(state):
     words = state.scratch
     if words[_BEGUN] == 0:
         return INFINITY
-    due = _routes(words, _DUE)
-    routes = _routes(words, _DUE_ROUTE)
-    times = state.scratch[due:routes]
-    numbers = state.scratch[routes : routes + words[_ROUTES]]
+    times, numbers = _due(state)
     while words[_LISTED] > 0:
         words[_LISTED] -= 1
         route = words[_routes(words, _FRESH) + words[_LISTED]]
@@ -294,7 +309,7 @@ def next_message_time(state):
         words[_CREATED] = push_event(times, numbers, words[_CREATED], created, route)
     time = INFINITY
     if words[_CREATED] > 0:
-        time = words[due]
+        time = times[0]
     if words[_ROOT] != 0:
         time = min(time, state.slots[words[_ROOT]].stamp)
     if words[_RELEASES] > 0:
@@ -331,10 +346,7 @@ def _start(state, link, number, now):
 def _release_later(state, link):
     # The link sends the message that has waited longest when it is free.
     words = state.scratch
-    first = _links(words, _TIMES)
-    second = _links(words, _NUMBERS)
-    times = state.scratch[first:second]
-    numbers = state.scratch[second : second + words[_LINKS]]
+    times, numbers = _releases(state)
     number = (words[_links(words, _FREED) + link] << _LINK_BITS) | link
     until = words[_links(words, _UNTIL) + link]
     words[_RELEASES] = push_event(times, numbers, words[_RELEASES], until, number)
@@ -366,10 +378,7 @@ def _enter(state, number, now, order):
 @kernel
 def _release(state):
     words = state.scratch
-    first = _links(words, _TIMES)
-    second = _links(words, _NUMBERS)
-    times = state.scratch[first:second]
-    numbers = state.scratch[second : second + words[_LINKS]]
+    times, numbers = _releases(state)
     now = times[0]
     link = numbers[0] & (MOST_LINKS - 1)
     words[_RELEASES] = drop_event(times, numbers, words[_RELEASES])
@@ -385,10 +394,7 @@ def _release(state):
 def _create(state):
     # The first message of the route that is due comes to its first link.
     words = state.scratch
-    due = _routes(words, _DUE)
-    routes = _routes(words, _DUE_ROUTE)
-    times = state.scratch[due:routes]
-    numbers = state.scratch[routes : routes + words[_ROUTES]]
+    times, numbers = _due(state)
     now = times[0]
     route = numbers[0]
     words[_CREATED] = drop_event(times, numbers, words[_CREATED])
