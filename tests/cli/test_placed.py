@@ -327,7 +327,7 @@ def test_sweeps_size_programs_on_several_chips(tmp_path: Path) -> None:
     machine = st.load_machine("sda-1024", {"clock_ghz": 1} | on_chips)
     sizes = st.size_fifos(scope["own"](), machine)
     (row,) = st.sweep.read_runs(tmp_path / "out", ["cycles"]).to_pylist()
-    assert row["cycles"] == sizes.cycles
+    assert (row["cycles"],) == sizes.cycles
 
 
 _TWO_CHIPS = """
