@@ -1,9 +1,10 @@
-"""The order of the tests, which of them replay recorded data, and when garbage is collected."""
+"""The order of the tests, which of them replay recorded data, when garbage is collected, and signals."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
+import signal
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -42,3 +43,17 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_unconfigure() -> None:
     """Leave nothing behind: extension modules complain of what is never released."""
     gc.unfreeze()
+
+
+@pytest.fixture
+def signals_by_default() -> Iterator[None]:
+    """No signal is ignored, here and by what is started, as under ``nohup`` and after ``&``."""
+    wanted = {
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+        signal.SIGINT: signal.default_int_handler,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -65,6 +65,7 @@ def test_a_turn_begins_at_a_port_that_there_is() -> None:
     assert found.cycles == (st.hardware.simulate(layer()).cycles,)
 
 
+@pytest.mark.usefixtures("signals_by_default")
 def test_an_interrupt_ends_the_members_under_way() -> None:
     long = Swiglu(batch=2048, hidden=2048, intermediate=2048, tile=32, tile_inter=32)
     program = long.build(Data.of()).program

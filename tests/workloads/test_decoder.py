@@ -188,6 +188,7 @@ def test_settings_without_effect_are_not_in_the_results():
     unused = {
         "tile", "strategy", "tile_inter", "expert_regions", "kv_tile", "max_length", "moe_bw",
         "attention_bw", "attention_fifo_depth", "kv_dtype", "attention_layer", "ep", "collective",
+        "pp_micro_batches",
     }  # fmt: skip
     assert {name for name, origin in found.origins.items() if origin == "unused"} == unused
     assert {columns[name] for name in unused} == {None}

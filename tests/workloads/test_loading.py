@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from stepsim.deferred import install_extra
 from stepsim.errors import StepSimError, UserCodeError, WorkloadError
 from stepsim.machine import load_machine
 from stepsim.simulation.cases.case import Case
@@ -273,7 +274,7 @@ def test_a_file_that_needs_an_extra(write, tmp_path, monkeypatch, package, extra
     with pytest.raises(UserCodeError) as caught:
         find_workload("program.py", tmp_path)
     assert str(caught.value) == (
-        f"{path}: it imports {package}, which is not installed: pip install 'stepsim[{extra}]'"
+        f"{path}: it imports {package}, which is not installed: {install_extra(extra)}"
     )
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stepsim.serving.service import error_field
-from stepsim.serving.service.error_field import ErrorField, Reals, _alike, _scales
+from stepsim.serving.service.error_field import ErrorField, Reals, _scales
+from stepsim.serving.steps.alike import correlations
 
 
 def draws(field: ErrorField, places: Reals, unlike: Reals, count: int = 200) -> Reals:
@@ -48,7 +49,7 @@ def test_intervals_hold_the_errors_of_steps_without_audit(
         others, far = rng.uniform(corner, corner + 1.5, (3, 2)), np.full(3, distance)
         every = np.concatenate([places, others])
         scales = _scales(np.concatenate([unlike, far]), power)
-        covariance = _alike(every, every, 0.8) + 1e-9 * np.eye(43)
+        covariance = correlations(every, every, 0.8) + 1e-9 * np.eye(43)
         errors = 0.01 * scales * (np.linalg.cholesky(covariance) @ rng.standard_normal(43))
         found = draws(ErrorField(places, unlike, errors[:40]), others, far, 60)
         low, high = np.quantile(found, [0.025, 0.975], axis=0)
