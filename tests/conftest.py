@@ -1,4 +1,4 @@
-"""The order of the tests, which of them replay recorded data, when garbage is collected, and signals."""
+"""The order of tests, which replay recorded data, when garbage is collected, and signals."""
 
 from __future__ import annotations
 
