@@ -94,7 +94,9 @@ class MoeOnChips:
     def _member(self, d: int, t: int, tile: int | str, inner: int | None) -> ExpertChip:
         groups, layer = self.groups, self.layer
         at = d * groups.tp + t
-        number, most = self.chips[at], max(self.tables[d].rows * groups.across, 2)
+        number, first = self.chips[at], d - d % groups.across
+        # Rows of all groups of the exchange may come to an expert.
+        most = max(sum(one.rows for one in self.tables[first : first + groups.across]), 2)
         weights = None if self.weights is None else self.weights[at]
         if weights is not None:
             with chip(number):

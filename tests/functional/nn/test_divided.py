@@ -282,6 +282,18 @@ def test_static_tiles_of_experts(tile: int) -> None:
         close(found[2 * d], mixed(*routed(d), weighed=True))
 
 
+def test_groups_of_unlike_sizes_wait_for_no_room() -> None:
+    # The only tile of expert 0 is full when its last row has come; expert 1 keeps 600 results.
+    chosen = [[[0]], [[0], *[[1]] * 600, [0]]]
+    with st.Program("unlike", compute_bw=64, fifo_depth=2) as program:
+        xs = [loaded(normal(len(rows), D), d, rows=1) for d, rows in enumerate(chosen)]
+        tables = [st.routing(rows, EXPERTS) for rows in chosen]
+        for d, y in enumerate(st.nn.moe(xs, tables, GATES, UPS, DOWNS, tile=4, ep=2)):
+            with st.chip(d):
+                y.consume()
+    assert simulate(program, load_machine("sda-1024", MACHINE)).status == "ok"
+
+
 def test_one_stream_of_rows_is_sent_to_all_members() -> None:
     x, chosen = routed(0)
 
