@@ -165,6 +165,10 @@ def test_a_service_on_chips_has_the_blocks_of_the_chip_with_the_least_room() -> 
             {"tp": 4, "split": "prefill=1,decode=2,latency=1us,bandwidth=1GB/s"},
             "split: expected a machine of 12 chips for 3 engines of 4, found 8 chips",
         ),
+        (
+            {"pp": 2, "pp_micro_batches": 2},
+            "pp_micro_batches: the stages of an engine compute one after the other",
+        ),
         ({"pp": 4}, f"pp: expected at most the {LAYERS} layers of the model, found 4"),
         ({"tp": 8}, "tp: expected a divisor of the 4 heads of tiny, found 8"),
         ({"tp": 2, "ep": 4}, "ep: expected a divisor of dp 1 times a divisor of tp 2, found 4"),

@@ -106,6 +106,14 @@ def _check_chips(workload: Step, machine: Machine) -> None:
                 f"{split.dp} groups of chips; leave it out, and give replicas: {split.dp}",
             )
         )
+    if split.micro > 1:
+        problems.append(
+            (
+                "pp_micro_batches",
+                "the stages of an engine compute one after the other, each the whole batch of a "
+                "step; leave it out",
+            )
+        )
     if layers is not None and split.pp > layers:
         problems.append(
             ("pp", f"expected at most the {layers} layers of the model, found {split.pp} stages")
