@@ -80,16 +80,16 @@ def metric_errors(
     known = len(audits) >= _FEWEST and all(report.bias is not None for report in reports)
     if not known:
         return MetricErrors(rounds, wanted, False, {})
-    intervals = _intervals(_Recalled(rows, models), audits, serve, models[0].seed, len(models))
+    intervals = _intervals(_Recalled(rows, models), audits, serve, models)
     near = all(max(-low, high) <= wanted for low, high in intervals.values())
     return MetricErrors(rounds, wanted, near and all(one.within for one in reports), intervals)
 
 
 def _intervals(
-    recalled: _Recalled, audits: Sequence[Audit], serve: Serve, seed: int, models: int
+    recalled: _Recalled, audits: Sequence[Audit], serve: Serve, models: Sequence[AuditedSteps]
 ) -> dict[str, tuple[float, float]]:
     def metrics(factors: Reals) -> Mapping[str, Any]:
-        return serve([_Perturbed(recalled, factors) for _ in range(models)])
+        return serve([_Perturbed(recalled, factors, model) for model in models])
 
     base = metrics(np.ones(len(recalled)))
     names = [name for name in JUDGED if base.get(name)]
@@ -98,7 +98,7 @@ def _intervals(
     unlike = np.array([one.unlike for one in audits])
     field = ErrorField(places, unlike, np.log([one.correction for one in audits]))
     at = np.concatenate([recalled.places, _logs(recalled.numbers[:, None])], axis=1)
-    rng = np.random.default_rng([seed, len(audits)])
+    rng = np.random.default_rng([models[0].seed, len(audits)])
     found = []
     for _ in range(_TIMES):
         drawn = metrics(np.exp(field.draw(rng, at, recalled.unlike)))
@@ -135,25 +135,31 @@ class _Recalled:
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def of(self, batch: Batch) -> tuple[int, float]:
-        """The nearest step, and the time of a batch in ns."""
+    def of(self, batch: Batch, model: AuditedSteps) -> tuple[int, float]:
+        """The nearest step, and the time of a batch in ns.
+
+        A decoding step takes what a near one took. One with prompt tokens does not, as those of
+        another prompt have other tokens before them: unless it was served, it is estimated.
+        """
         amounts = len(batch.request), int(batch.new.sum()), int(batch.before.sum())
         at = _logs([amounts])[0]
         step = int((self._weights - 2 * (self.places @ at)).argmin())
+        if amounts[1] > amounts[0] and not np.array_equal(self.places[step], at):
+            return step, model.estimated_ns(batch)
         fitted = float(self._slopes[0] + self._slopes[1:] @ np.array(amounts))
         ratio = fitted / self._fitted[step] if self._fitted[step] > 0 else 1.0
         return step, self._lengths[step] * min(max(ratio, 0.5), 2.0)
 
 
 class _Perturbed:
-    """Steps that take so many times what is recalled of like steps."""
+    """Steps that take so many times what like steps take by all that a model has learned."""
 
-    def __init__(self, recalled: _Recalled, factors: Reals) -> None:
-        self._recalled, self._factors = recalled, factors
+    def __init__(self, recalled: _Recalled, factors: Reals, model: AuditedSteps) -> None:
+        self._recalled, self._factors, self._model = recalled, factors, model
 
     def time(self, step: int, batch: Batch) -> StepTime:
         """See `StepModel`."""
-        nearest, length = self._recalled.of(batch)
+        nearest, length = self._recalled.of(batch, self._model)
         return StepTime(round(length * self._factors[nearest]))
 
 

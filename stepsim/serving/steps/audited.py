@@ -264,6 +264,20 @@ class AuditedSteps(LayeredSteps):
                 bounds[bound] = bounds.get(bound, 0) + times * float(each)
         return self.timed(cycles, moved, bounds, how)
 
+    def estimated_ns(self, batch: Batch) -> float:
+        """The time of a step by all that was learned until now, in ns; nothing is learned of it.
+
+        Raises
+        ------
+        ServingError : nothing was recorded of a token.
+        """
+        cycles = float(self.beside(batch).cycles)
+        counts = None if self.routing is None else self.routing.counts(batch)
+        for kind in range(len(self.models)):
+            found = self._estimate(kind, self._terms(kind, batch, counts))
+            cycles += float(found.sum()) * self.programs.kinds[kind].layers / len(found)
+        return cycles / self.programs.clock_ghz
+
     def report(self) -> AuditReport:
         """The error until now; some of the steps are audited for it if the run has few audits."""
         self._audit_more()

@@ -43,6 +43,9 @@ class Estimated:
             )  # fmt: skip
         return StepTime(found, how="estimated")
 
+    def estimated_ns(self, batch: Batch) -> float:
+        return self.exact.time(0, batch).ns * (1 + self.bias)
+
     def report(self) -> AuditReport:
         return AuditReport(
             9, len(self.audits), 9, 0.0, 0.0, self.bias, self.bias, self.bias, _WANTED,
