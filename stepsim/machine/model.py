@@ -163,7 +163,7 @@ class Machine(Section):
 
     @property
     def fifo_depth(self) -> int:
-        """Depth in tokens of a FIFO for which neither a run nor its program gives one."""
+        """Depth in tokens of FIFOs whose depth neither their stream nor the run states."""
         return DEFAULT_FIFO_DEPTH if self.fifo.depth is None else self.fifo.depth
 
     @property

@@ -70,7 +70,8 @@ def _link(members: int, collective: str, machine: Machine) -> _Link:
         if reached < members and dimension.chips > 1:
             spanned.append(dimension)
             reached *= dimension.chips
-    turns = {"ring": members - 1, "direct": 1}.get(collective, ceil(log2(members)))
+    rounds = {"ring": members - 1, "direct": 1, "halving-doubling": ceil(log2(members))}
+    turns = rounds[collective]
     waits = 2 * turns * max(one.latency_ns for one in spanned)
     of_byte = 2 * (1 - 1 / members) / min(one.bytes_per_ns for one in spanned)
     return _Link(waits * machine.clock_ghz, of_byte * machine.clock_ghz)
