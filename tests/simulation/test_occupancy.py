@@ -129,9 +129,12 @@ def excess(result: st.Result) -> int:
     return found
 
 
-def test_no_more_is_in_use_than_the_operators_need() -> None:
+@pytest.mark.parametrize(
+    "seeds", [range(60), pytest.param(range(60, 200), marks=pytest.mark.slow)], ids=["few", "more"]
+)
+def test_no_more_is_in_use_than_the_operators_need(seeds: range) -> None:
     compared = exceeded = 0
-    for seed in range(200):
+    for seed in seeds:
         program = grown(Random(seed).randint, 24)
         result = prepare(program, fifo_depth=2).result(record=True)
         peak = result.onchip_peak_bytes
@@ -144,7 +147,7 @@ def test_no_more_is_in_use_than_the_operators_need() -> None:
         compared += 1
         exceeded += peak > bound
         assert peak <= bound + excess(result), seed
-    assert compared >= 60
+    assert compared >= 0.3 * len(seeds)
     assert exceeded < compared / 4
 
 
