@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stepsim.arguments import Range
 from stepsim.deferred import deferred
 from stepsim.results.arrays import arrow_table
-from stepsim.results.events import Events
+from stepsim.results.events import Events, Memory
 from stepsim.results.occupancy import levels, onchip_levels
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def _memory(events: Events, edges: _Times) -> dict[str, Any]:
         alone = np.maximum(alone, np.ceil(requests / memory.per_cycle))
     late = np.minimum(begin + alone.astype(np.int64) + memory.latency, end)
     rate = bandwidth(events, edges)
-    peak = memory.per_cycle and memory.per_cycle * memory.request_bytes
+    chips = len({*events.chips}) or 1
+    peak = memory.per_cycle and chips * memory.per_cycle * memory.request_bytes
     share = [None] * len(rate) if peak is None else rate / peak
     return {
         "offchip_bytes_per_cycle": rate,
@@ -125,12 +126,21 @@ def _memory(events: Events, edges: _Times) -> dict[str, Any]:
 
 
 def bandwidth(events: Events, edges: _Times) -> NDArray[Any]:
-    """Payload per cycle in every bin.
+    """Payload per cycle in every bin, of the memories of all chips together.
 
     Requests are served in the order in which they are issued, as many per cycle as the memory can
     serve.
     """
-    accesses, memory = events.accesses, events.memory
+    total = np.zeros(len(edges) - 1)
+    if not events.chips:
+        return total + _of_one_memory(events.memory, events.accesses, edges)
+    chip = np.array(events.chips)[events.accesses["unit"]]
+    for number in np.unique(chip).tolist():
+        total += _of_one_memory(events.memory, events.accesses[chip == number], edges)
+    return total
+
+
+def _of_one_memory(memory: Memory, accesses: NDArray[np.void], edges: _Times) -> NDArray[Any]:
     if not len(accesses):
         return np.zeros(len(edges) - 1)
     # Tiles below one request share one: an access may issue no request of its own.

@@ -62,6 +62,27 @@ def test_the_load_of_links_over_time_adds_up() -> None:
         plain.link_timeline()
 
 
+def test_the_memories_of_chips_serve_at_the_same_time() -> None:
+    def timeline(chips: tuple[int, ...]) -> tuple[st.Result, list[dict[str, float]]]:
+        with st.Program("loads", compute_bw=1 << 20, par_dispatch=64) as program:
+            for chip in chips:
+                for number in range(3):
+                    with st.chip(chip):
+                        x = st.linear_load(st.spec(4096, 64, name=f"{number}@{chip}"), (64, 64))
+                        x.flatten(0, 1).consume()
+        run = st.simulate(program, chip_machine(), record=True)
+        return run, run.timeline(7).to_pylist()
+
+    (one, alone), (two, both) = timeline((0,)), timeline((0, 2))
+    assert one.cycles == two.cycles
+    assert one.bandwidth_utilization == two.bandwidth_utilization > 0.7
+    for single, double in zip(alone, both, strict=True):
+        assert double["offchip_bytes_per_cycle"] == 2 * single["offchip_bytes_per_cycle"]
+        assert double["offchip_share"] == single["offchip_share"] <= 1
+        rate = double["offchip_bytes_per_cycle"]
+        assert double["offchip_share"] == pytest.approx(rate / two.peak_bandwidth)
+
+
 def test_messages_are_raw_events(tmp_path: Path) -> None:
     run = st.simulate(reduced(4), chip_machine(), record=True)
     st.results.write_events(run, tmp_path / "events.parquet")
