@@ -22,7 +22,6 @@ from stepsim.noc.legs import (
 )
 from stepsim.noc.placement import PER_TILE as PER_TILE, PlacementFile as PlacementFile
 from stepsim.noc.places import (
-    check_size as check_size,
     memory_places as memory_places,
     placed_operators as placed_operators,
     worker_places as worker_places,

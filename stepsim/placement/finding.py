@@ -8,8 +8,8 @@ from typing import Any, Final
 from stepsim.arguments import Range, scalar
 from stepsim.errors import ArgError
 from stepsim.graph import Program
-from stepsim.machine import Machine, load_machine
-from stepsim.noc import Placement, Topology, Whole, check_size, memory_places, worker_places
+from stepsim.machine import Machine, Network, load_machine
+from stepsim.noc import Placement, Topology, Whole, memory_places, worker_places
 from stepsim.placement.flows import Flows, flows_of
 from stepsim.placement.found import FoundPlacement, places_of
 from stepsim.placement.regions import regions_of
@@ -98,7 +98,7 @@ def placed(
     program = prepared.program
     before = Placement.row_major(program, network, per_tile)
     spans = checked_tiles(program.name, tiles, before.tiles, before.per_tile)
-    check_size("place", program, sum(spans.values()), network, per_tile)
+    _check_tiles(program, spans, network)
     bound = regions_of(prepared, network, regions, region_count, per_tile, spans)
     flows = spread(flows or flows_of(prepared, bindings), spans)
     topology, workers = Topology(network), worker_places(network)
@@ -135,6 +135,17 @@ def checked_effort(what: str, effort: Any) -> float:
     if not 0 < number <= _MOST_EFFORT:
         raise ArgError(f"{what} must be above 0 to {_MOST_EFFORT:g}, found {number:g}")
     return number
+
+
+def _check_tiles(program: Program, spans: Mapping[str, int], network: Network) -> None:
+    """Refuse more tiles of operators than there are; `per_tile` is no way out."""
+    needed, tiles = sum(spans.values()), len(worker_places(network))
+    if max(spans.values(), default=1) > 1 and needed > tiles:
+        raise ArgError(
+            f"place: program '{program.name}' is larger than the machine: it has {len(spans)} "
+            f"operators on {needed} tiles, and network '{network.name}' {tiles} tiles; use a "
+            "larger network or fewer tiles"
+        )
 
 
 def _placement(program: Program, like: Placement, flows: Flows, places: list[int]) -> Placement:
