@@ -131,12 +131,13 @@ def bandwidth(events: Events, edges: _Times) -> NDArray[Any]:
     Requests are served in the order in which they are issued, as many per cycle as the memory can
     serve.
     """
-    total = np.zeros(len(edges) - 1)
+    memory, accesses = events.memory, events.accesses
     if not events.chips:
-        return total + _of_one_memory(events.memory, events.accesses, edges)
-    chip = np.array(events.chips)[events.accesses["unit"]]
+        return _of_one_memory(memory, accesses, edges)
+    total: NDArray[Any] = np.zeros(len(edges) - 1)
+    chip = np.array(events.chips)[accesses["unit"]]
     for number in np.unique(chip).tolist():
-        total += _of_one_memory(events.memory, events.accesses[chip == number], edges)
+        total += _of_one_memory(memory, accesses[chip == number], edges)
     return total
 
 
