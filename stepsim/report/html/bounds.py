@@ -13,6 +13,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from stepsim.report.html.chips import link_names
+
 _NEAR: Final = 0.8
 """Least share of a resource at which it is reported to bound a run."""
 
@@ -43,16 +45,17 @@ def bounds(
         name = units["name"][top].as_py()
         found.append(_bound("busiest_operator", int(busy[top]), 1, "cycles", cycles, name))
     if links is not None and links.num_rows:
-        found.append(_busiest_link(links, cycles))
+        found.append(_busiest_link(row, links))
     return sorted(found, key=lambda one: -one["bound"])
 
 
-def _busiest_link(links: pa.Table, cycles: int) -> dict[str, Any]:
+def _busiest_link(row: Mapping[str, Any], links: pa.Table) -> dict[str, Any]:
     on_chip = "link_flits" in links.schema.names
     amount, unit = ("link_flits", "flits") if on_chip else ("link_busy_cycles", "cycles")
-    top = links.slice(int(np.argmax(links[amount].to_numpy())), 1).to_pylist()[0]
-    name = top["link_name"] if on_chip else f"device {top['from_device']} to {top['to_device']}"
-    return _bound("link", int(top[amount]), 1, unit, cycles, name)
+    amounts = links[amount].to_numpy()
+    top = int(np.argmax(amounts))
+    name = links["link_name"][top].as_py() if on_chip else link_names(row, links)[top]
+    return _bound("link", int(amounts[top]), 1, unit, row["cycles"], name)
 
 
 def _bound(

@@ -36,12 +36,10 @@ def chips_document(
     if links is None or "from_device" not in links.schema.names:
         return None
     begin, end = links["from_device"].to_pylist(), links["to_device"].to_pylist()
-    chips = _total(row)
-    names = [f"chip {chip}" for chip in range(chips)]
-    switches = max([chips - 1, *begin, *end]) + 1 - chips
-    names += ["switch"] if switches == 1 else [f"switch {number}" for number in range(switches)]
+    chips, names = _total(row), _devices(row, links)
+    switches = len(names) - chips
     shown = {
-        "names": [f"{names[one]} to {names[other]}" for one, other in zip(begin, end, strict=True)],
+        "names": link_names(row, links),
         "shares": links["link_utilization"].to_pylist(),
         "about": [
             f"{link['link_messages']:,} messages, {link['link_bytes']:,} bytes, waits "
@@ -77,6 +75,23 @@ def chips_document(
         ],
         **shown,
     }  # fmt: skip
+
+
+def link_names(row: Mapping[str, Any], links: pa.Table) -> list[str]:
+    """The links in words, as elsewhere: ``chip 0 to the switch``."""
+    names = _devices(row, links)
+    ends = zip(links["from_device"].to_pylist(), links["to_device"].to_pylist(), strict=True)
+    return [f"{names[one]} to {names[other]}" for one, other in ends]
+
+
+def _devices(row: Mapping[str, Any], links: pa.Table) -> list[str]:
+    chips = _total(row)
+    ends = (links[end].to_pylist() for end in ("from_device", "to_device"))
+    switches = max((device for end in ends for device in end), default=0) + 1 - chips
+    names = [f"chip {chip}" for chip in range(chips)]
+    if switches == 1:
+        return [*names, "the switch"]
+    return names + [f"switch {number}" for number in range(switches)]
 
 
 def _total(row: Mapping[str, Any]) -> int:

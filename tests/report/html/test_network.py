@@ -178,9 +178,9 @@ def test_a_switch_is_in_the_middle(chips_run: Path) -> None:
         links = links.append_column(name, pa.array([0] * 4))
     network = chips_document(tables.row, tables.units, links)
     assert network is not None
-    assert network["places"][4]["name"] == "switch"
+    assert network["places"][4]["name"] == "the switch"
     assert network["places"][4]["at"] == [size / 2 for size in network["size"]]
-    assert network["names"][0] == "chip 0 to switch"
+    assert network["names"][0] == "chip 0 to the switch"
     assert chips_document(tables.row, tables.units, None) is None
 
 

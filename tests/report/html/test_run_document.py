@@ -133,13 +133,14 @@ def test_published_counts_are_no_bound() -> None:
         ({"link_name": ["0 east", "1 east"], "link_flits": [3, 90]}, "1 east", "flits"),
         (
             {"from_device": [0, 1], "to_device": [1, 0], "link_busy_cycles": [90, 3]},
-            "device 0 to 1",
+            "chip 0 to chip 1",
             "cycles",
         ),
     ],
 )
 def test_a_busy_link_is_named(links: dict[str, Any], target: str, unit: str) -> None:
-    row = {"status": "ok", "cycles": 100}
+    machine = {"chips": {"count": 2}}
+    row = {"status": "ok", "cycles": 100, "provenance": {"machine": machine}}
     found = bounds(row, pa.table({"name": ["a"], "busy": [40]}), pa.table(links))
     assert [one["bound"] for one in found] == [90, 40]
     assert (found[0]["target"], found[0]["unit"], found[0]["share"]) == (target, unit, 0.9)
