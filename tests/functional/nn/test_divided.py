@@ -80,7 +80,8 @@ def test_feed_forward_networks(tp: int, single: bool) -> None:
     sums = (tp - 1) * TILES * M * D
     assert program.metrics().flops == TILES * (6 * M * D * F + 9 * M * F) + sums
 
-    _, found = built(lambda: st.nn.gelu_ffn(on_each(tp), UP, DOWN, tp=tp, collective="direct"))
+    way = None if tp == 1 else "direct"
+    _, found = built(lambda: st.nn.gelu_ffn(on_each(tp), UP, DOWN, tp=tp, collective=way))
     close(found[-1], ref.gelu(X @ UP) @ DOWN)
 
 
@@ -340,7 +341,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "no tp": (lambda: st.nn.swiglu(on_each(2), GATE, UP, DOWN), "x is a list of streams; say how"),
     "one chip": (
         lambda: st.nn.linear([loaded(X), loaded(X)], UP, tp=2),
-        r"x\[0\] and x\[1\] are both on chip 0",
+        r"x\[0\] and x\[1\] are both on chip 0. Make each in `with st.chip\(...\)`.\n",
     ),
     "divide": (lambda: st.nn.linear(loaded(X), UP, tp=2, divide="tiles"), "'columns' or 'rows'"),
     "divide without tp": (
@@ -349,6 +350,10 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "collective without sums": (
         lambda: st.nn.linear(loaded(X), UP, tp=2, collective="ring"),
         "collective has no effect on a matrix divided by columns",
+    ),
+    "collective of one chip": (
+        lambda: st.nn.swiglu(loaded(X), GATE, UP, DOWN, tp=1, collective="ring"),
+        "collective has no effect with tp 1",
     ),
     "collective": (
         lambda: st.nn.swiglu(on_each(3), GATE, UP, DOWN, tp=3, collective="halving-doubling"),

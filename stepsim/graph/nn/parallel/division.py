@@ -40,6 +40,10 @@ class Division:
         self.layer, xs, chips = members(name, given, None, compute_bw, label, role)
         self.count = self.layer.number(CHIPS, "tp", tp)
         self.collective = "ring" if collective is None else collective
+        self.layer.require(
+            collective is None or self.count > 1, ArgError,
+            "collective has no effect with tp 1, which has no sums", "leave it out",
+        )  # fmt: skip
         check_algorithm(self.layer, self.collective, self.count, "collective")
         if single and (sent or self.count == 1):
             xs, chips = xs * self.count, tuple(range(chips[0], chips[0] + self.count))

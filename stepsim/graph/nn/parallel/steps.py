@@ -225,12 +225,14 @@ def members(
             f"chips must be a list of the {len(streams)} chips of {role}, found {shown(chips)}",
         )  # fmt: skip
         own = [layer.number(CHIP, f"chips[{i}]", c) for i, c in enumerate(chips)]
+    # Layers that chips divide have no chips=.
+    otherwise = ", or name other chips with chips=" if role == "xs" else ""
     seen: dict[int, int] = {}
     for i, number in enumerate(own):
         other = seen.setdefault(number, i)
         layer.require(
             other == i, ArgError, f"{role}[{other}] and {role}[{i}] are both on chip {number}",
-            "make each in `with st.chip(...)`, or name other chips with chips=",
+            f"make each in `with st.chip(...)`{otherwise}",
         )  # fmt: skip
     return layer, streams, tuple(own)
 
