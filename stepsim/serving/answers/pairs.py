@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import hypot
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +35,9 @@ class Difference:
     ----------
     name : its column, such as ``ttft_p99_ms``.
     before, after : its values in A and in B.
-    low, high : the interval that holds the difference in 95 of 100 draws of the requests.
+    low, high : the interval that holds the difference in 95 of 100 draws of the requests. It is
+        wider by the stated errors of estimated steps.
+    leaves_out : whether steps of A or B were estimated, and the error that this makes is not known.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Difference:
     after: float
     low: float
     high: float
+    leaves_out: bool = False
 
     @property
     def change(self) -> float:
@@ -86,6 +90,7 @@ class ServiceComparison:
         lines.append(f"{'':22}{'A':>14}{'B':>14}{'B - A':>14}   95 % interval")
         for one in self.latencies:
             mark = "" if one.is_clear else ", may be chance"
+            mark += " *" if one.leaves_out else ""
             lines.append(
                 f"{one.name:22}{one.before:14,.3f}{one.after:14,.3f}{one.change:+14,.3f}   "
                 f"{one.low:+,.3f} to {one.high:+,.3f}{mark}"
@@ -96,6 +101,11 @@ class ServiceComparison:
             lines.append(
                 f"{name:22}{texts[0]:>14}{texts[1]:>14}{f'{b - a:+,.3f}' if both else '':>14}"
             )
+        if any(one.leaves_out for one in self.latencies):
+            lines.append(
+                "* without the error of estimated steps, which A or B does not state for it; the "
+                "other intervals include it"
+            )
         return "\n".join(lines)
 
 
@@ -104,7 +114,8 @@ def compare_services(before: ServeResult, after: ServeResult) -> ServiceComparis
     """The differences of two services of the same requests.
 
     Intervals are of draws of blocks of consecutive requests with replacement, as waiting makes
-    neighbors alike; both services have the same draws.
+    neighbors alike; both services have the same draws. They are wider by what services with
+    estimated steps state of their errors, as of three independent causes.
 
     Raises
     ------
@@ -129,6 +140,7 @@ def compare_services(before: ServeResult, after: ServeResult) -> ServiceComparis
         there = ~np.isnan(pair[0]) & ~np.isnan(pair[1])
         if there.any():
             latencies += _differences(short, pair[0][there], pair[1][there])
+    latencies = [_with_errors(each, before.summary, after.summary) for each in latencies]
     names = ("request_throughput", "output_throughput", "goodput", "good_share", "duration_s")
     return ServiceComparison(
         tuple(latencies),
@@ -161,6 +173,26 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
     }
 
 
+def _with_errors(found: Difference, before: dict[str, Any], after: dict[str, Any]) -> Difference:
+    """A difference whose interval has in it how far both services are from exact steps."""
+    below, above = [found.change - found.low], [found.high - found.change]
+    for value, summary, downward, upward in (
+        (found.before, before, above, below),
+        (found.after, after, below, above),
+    ):
+        stated = summary.get("errors")
+        if stated is None:
+            continue
+        if found.name not in stated["intervals"]:
+            return replace(found, leaves_out=True)
+        low, high = stated["intervals"][found.name]
+        downward.append(max(value - value / (1 + high), 0.0))
+        upward.append(max(value / (1 + low) - value, 0.0))
+    if len(below) == 1:
+        return found
+    return replace(found, low=found.change - hypot(*below), high=found.change + hypot(*above))
+
+
 def _differences(
     name: str, before: NDArray[np.float64], after: NDArray[np.float64]
 ) -> list[Difference]:
@@ -180,7 +212,8 @@ def _differences(
     return [
         Difference(
             f"{name}_{statistic}_ms", of(before), of(after),
-            *(float(np.percentile(draws[statistic], rank)) for rank in (tail, 100 - tail)),
+            float(np.percentile(draws[statistic], tail)),
+            float(np.percentile(draws[statistic], 100 - tail)),
         )
         for statistic, of in _STATISTICS.items()
     ]  # fmt: skip

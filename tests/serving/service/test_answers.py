@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,6 +130,43 @@ def test_equal_services_have_no_difference() -> None:
     found = compare_services(one, serve(**_FIXED, rate=100.0))
     assert not found.changed
     assert all((diff.low, diff.high) == (0, 0) for diff in found.latencies)
+
+
+def _with_stated(result: ServeResult, intervals: dict[str, tuple[float, float]]) -> ServeResult:
+    """A service that states errors of its metrics."""
+    return replace(result, summary=result.summary | {"errors": {"intervals": intervals}})
+
+
+def test_differences_include_the_stated_errors_of_estimated_steps() -> None:
+    one = serve(**_FIXED, rate=100.0)
+    mean = one.metrics["ttft_mean_ms"]
+    # Exact steps may make A longer by up to a fourth, and B shorter by a fifth.
+    a = _with_stated(one, {"ttft_mean_ms": (-0.2, -0.1)})
+    b = _with_stated(one, {"ttft_mean_ms": (-0.2, 0.25)})
+    plain, wide, both = (
+        {diff.name: diff for diff in compare_services(*pair).latencies}
+        for pair in ((one, one), (a, one), (a, b))
+    )
+    assert not any(diff.leaves_out for diff in plain.values())
+    assert (wide["ttft_mean_ms"].low, wide["ttft_mean_ms"].high) == pytest.approx((-mean / 4, 0))
+    found = both["ttft_mean_ms"]
+    assert found.low == pytest.approx(-mean * np.hypot(1 / 4, 1 / 5))
+    assert found.high == pytest.approx(mean / 4)
+    assert {name for name, diff in both.items() if not diff.leaves_out} == {"ttft_mean_ms"}
+    assert both["ttft_p99_ms"].high == plain["ttft_p99_ms"].high
+
+
+def test_a_difference_within_the_stated_errors_may_be_chance() -> None:
+    one = serve(**_FIXED, rate=100.0)
+    other = serve(**(_FIXED | {"steps": "linear:1.5e6"}), rate=100.0)
+    stated = dict.fromkeys(("ttft_mean_ms", "ttft_p99_ms"), (-0.9, 0.9))
+    assert "may be chance" not in str(compare_services(one, other))
+    lines = str(compare_services(_with_stated(one, stated), other)).splitlines()
+    rows = {line.split()[0]: line for line in lines if line.startswith(("ttft", "e2el"))}
+    assert rows["ttft_mean_ms"].endswith(", may be chance")
+    assert rows["ttft_median_ms"].endswith(" *")
+    assert rows["e2el_p99_ms"].endswith(" *")
+    assert lines[-1].startswith("* without the error of estimated steps")
 
 
 def test_services_of_other_requests_are_not_compared() -> None:
