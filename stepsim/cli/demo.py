@@ -95,7 +95,8 @@ def demo(
     note(f"wrote {table} and {picture}" if drawn else f"wrote {table}, and no picture")
     missing = "; ".join(f"{extra} ({need})" for extra, need in missing_extras().items())
     if missing:
-        note(f"extras that are not installed, as by {install_extra('plot')}: {missing}")
+        first = install_extra(next(iter(missing_extras())))
+        note(f"extras that are not installed; {first} adds the first: {missing}")
     if any(row["status"] != "ok" for row in rows):
         raise typer.Exit(RUN_FAILED)
 

@@ -54,8 +54,8 @@ def test_demo_without_extras_says_what_each_is_for(cli: Cli, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["tilings.parquet"]
     assert f"wrote {tmp_path}/tilings.parquet, and no picture\n" in outcome.err
     last = outcome.err.splitlines()[-1]
-    install = stepsim.deferred.install_extra("plot")
-    assert last.startswith(f"extras that are not installed, as by {install}: ")
+    install = stepsim.deferred.install_extra("graph")
+    assert last.startswith(f"extras that are not installed; {install} adds the first: graph (")
     for extra, need in (
         ("plot", "drawing needs matplotlib"),
         ("ray", "the backend ray needs ray"),
