@@ -20,6 +20,10 @@ def layer(batch=4, hidden=8):
     return b.graph()
 
 
+def unset(hidden, rows):
+    return layer(rows, hidden)
+
+
 def any_size(**sizes):
     return layer(**sizes)
 """
@@ -35,4 +39,10 @@ def test_sizes_are_arguments_of_a_function(tmp_path: Path) -> None:
         find_model(f"{tmp_path}/own.py:layer", machine, {"tokens": 64})
     assert str(caught.value) == (
         "own.py:layer: tokens: the function has no such argument. Its arguments: batch, hidden"
+    )
+    with pytest.raises(CompileError) as caught:
+        find_model(f"{tmp_path}/own.py:unset", machine, {"hidden": 16})
+    assert str(caught.value) == (
+        "own.py:unset: rows: the argument has no value; give the function a default for it, "
+        "or name it as an option of sizes, such as tokens or hidden, and give that option"
     )

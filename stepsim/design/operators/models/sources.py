@@ -209,8 +209,16 @@ def find_model(
 
 
 def _check_sizes(make: Callable[..., Any], where: str, sizes: Mapping[str, Any]) -> None:
-    """Reject sizes that a function does not take, before the call raises a TypeError."""
+    """Reject sizes that a function does not take, and arguments that none of them gives, before the
+    call raises a TypeError."""
     taken = signature(make).parameters
+    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    for name, one in taken.items():
+        if one.kind in named and one.default is Parameter.empty and name not in sizes:
+            raise CompileError(
+                f"{where}: {name}: the argument has no value; give the function a default for it, "
+                "or name it as an option of sizes, such as tokens or hidden, and give that option"
+            )
     if any(p.kind is Parameter.VAR_KEYWORD for p in taken.values()):
         return
     for size in sizes:
