@@ -146,11 +146,6 @@ class Result:
         return self.carried.chips()
 
     @property
-    def chips_summary(self) -> str | None:
-        """A sentence on the chips and the busiest link; None for a program on one chip."""
-        return self.network_summary if hasattr(self.carried, "chips") else None
-
-    @property
     def network_summary(self) -> str | None:
         """A sentence on the busiest link, for a placed program and one on several chips; None for
         others, and where nothing crossed the network on chip."""
