@@ -28,6 +28,7 @@ from stepsim.serving import (
     Segments,
     TickingClock,
 )
+from tests.property_profile import profile
 from tests.shared import SERVING_RUNS, TRACES, needs_traces, recorded
 
 MOONCAKE = TRACES / "mooncake_conversation_trace.jsonl"
@@ -143,7 +144,9 @@ REQUESTS = st.lists(
 )
 
 
-@given(REQUESTS, st.sampled_from(["vllm", "recorded"]), st.booleans(), st.integers(20, 40))
+# The longest request needs 20 blocks, and one of the pool of vLLM is reserved.
+@profile(100)
+@given(REQUESTS, st.sampled_from(["vllm", "recorded"]), st.booleans(), st.integers(21, 40))
 def test_tokens_blocks_and_time_are_conserved(
     drawn: list[tuple[int, int, int, int]], pool: str, caching: bool, blocks: int
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 from stepsim.errors import ArgError
 from stepsim.serving import RandomLengths, RecordedIds, Segments, TokenIds
 from stepsim.serving.requests.requests import PrefixBlocks
+from tests.property_profile import profile
 
 PIECES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5)), max_size=4)
 TEXTS = st.lists(PIECES, min_size=1, max_size=6)
@@ -31,6 +32,7 @@ def check(prefix: PrefixBlocks, texts: list[list[object]], size: int) -> None:
     assert set(labels.tolist()) == set(range(len(pairs)))
 
 
+@profile(100)
 @given(TEXTS, st.integers(1, 5))
 def test_segments(texts: list[list[tuple[int, int]]], size: int) -> None:
     begin, segment = joined([[piece for piece, _ in text] for text in texts])
@@ -41,6 +43,7 @@ def test_segments(texts: list[list[tuple[int, int]]], size: int) -> None:
     check(Segments(begin, segment, tokens), written, size)
 
 
+@profile(100)
 @given(
     st.lists(st.lists(st.integers(0, 1), max_size=12), min_size=1, max_size=8), st.integers(1, 4)
 )
@@ -48,6 +51,7 @@ def test_token_ids(texts: list[list[int]], size: int) -> None:
     check(TokenIds(*joined(texts)), [list(text) for text in texts], size)
 
 
+@profile(100)
 @given(
     st.lists(st.lists(st.integers(0, 2), max_size=4), min_size=1, max_size=6),
     st.integers(1, 20),
