@@ -207,7 +207,9 @@ def test_another_round_knows_what_was_learned_and_draws_anew() -> None:
 
 
 def test_a_correction_makes_a_step_as_long_as_its_audit_says() -> None:
-    one = Audit(3, 2, 2, 40, 0.1, 0.2, layers=300.0, head=100, estimated=10.0, simulated=12)
+    one = Audit(
+        3, 2, 2, 40, 0.1, 0.2, layers=300.0, head=100, estimated=10.0, simulated=12, variance=0.0
+    )
     assert one.error == pytest.approx(-1 / 6)
     assert one.correction == pytest.approx((300 * 1.2 + 100) / 400)
 

@@ -26,7 +26,7 @@ _REACHES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Distances over which errors are alike, of which each is as likely before audits are seen."""
 
 _NOISES: Final = (0.001, 0.1, 1.0, 10.0)
-"""Variances of what a layer has of its own, as shares of that of the field; likewise."""
+"""Variances of what an audit has of its own, as shares of that of the field; likewise."""
 
 _POWERS: Final = (0.0, 0.5, 1.0)
 """Powers of the distance from learned steps with which errors may grow; likewise."""
@@ -46,18 +46,20 @@ class ErrorField:
     """The posterior of errors over places, a Matérn process of order 3/2.
 
     The mean has a flat prior and the variance that of Jeffreys, so that few audits give wide
-    errors. What a layer has of its own is in audits, not in what is drawn.
+    errors. An audit has something of its own, which like audits do not share: the sample of layers
+    that was simulated, and what is peculiar to its step. Every step has the latter.
 
     Args:
         places: of the audits. [audits, dimensions]
         unlike: distances of the audited steps from learned ones. [audits]
         errors: of the audits, of which there are at least two.
+        variances: of the errors of these samples of layers. [audits]
     """
 
-    def __init__(self, places: Reals, unlike: Reals, errors: Reals) -> None:
+    def __init__(self, places: Reals, unlike: Reals, errors: Reals, variances: Reals) -> None:
         some = np.linspace(0, len(errors) - 1, min(_MOST, len(errors))).round().astype(int)
         places, unlike, errors = places[some], unlike[some], errors[some]
-        self._places = places
+        self._places, self._unlike, self._sampled = places, unlike, variances[some]
         self._fits = [
             _fitted(places, _scales(unlike, power), errors, reach, noise, power)
             for reach in _REACHES
@@ -87,7 +89,12 @@ class ErrorField:
         own = sqrt(fit.noise) * rng.standard_normal(count)
         left = fit.errors - mean - spread * (prior(self._places) + own)
         through = correlations(places, self._places, fit.reach) @ (fit.inverse @ left)
-        found: Reals = _scales(unlike, fit.power) * (mean + spread * prior(places) + through)
+        sampled = float((self._sampled / _scales(self._unlike, fit.power) ** 2).mean())
+        peculiar = sqrt(max(fit.noise * spread**2 - sampled, 0.0)) * rng.standard_normal(
+            len(places)
+        )
+        errors = mean + spread * prior(places) + through + peculiar
+        found: Reals = _scales(unlike, fit.power) * errors
         return found
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stepsim.serving.scheduling.interface import Batch
 from stepsim.serving.service.error_field import ErrorField
 from stepsim.serving.service.record import StepRows, joined
-from stepsim.serving.steps.audited import Audit, AuditedSteps
+from stepsim.serving.steps.audited import RECALLED, Audit, AuditedSteps
 from stepsim.serving.steps.interface import StepModel, StepTime
 
 Reals = NDArray[np.float64]
@@ -35,10 +35,6 @@ of jumps, for which the quantiles of a normal distribution are too near."""
 
 _FEWEST: Final = 2
 """Audits from which on errors are drawn."""
-
-_RECALLED: Final = 4096
-"""Steps of which times are recalled; of longer services, as many at even distances. Every step of
-every service with drawn errors looks for the nearest of them."""
 
 Serve = Callable[[list[StepModel]], Mapping[str, Any]]
 """Serves all requests with these step models, and returns the metrics."""
@@ -96,8 +92,9 @@ def _intervals(
     # An estimator learns with every step, so that early steps are off otherwise than late ones.
     places = _logs([(one.requests, one.tokens, one.cached, one.step) for one in audits])
     unlike = np.array([one.unlike for one in audits])
-    field = ErrorField(places, unlike, np.log([one.correction for one in audits]))
-    at = np.concatenate([recalled.places, _logs(recalled.numbers[:, None])], axis=1)
+    errors = np.log([one.correction for one in audits])
+    field = ErrorField(places, unlike, errors, np.array([one.variance for one in audits]))
+    at = np.concatenate([_logs(recalled.amounts), _logs(recalled.numbers[:, None])], axis=1)
     rng = np.random.default_rng([models[0].seed, len(audits)])
     found = []
     for _ in range(_TIMES):
@@ -112,7 +109,7 @@ class _Recalled:
 
     Attributes
     ----------
-    places : logarithms of requests, new tokens and earlier tokens. [steps, 3]
+    amounts : requests, new tokens and earlier tokens. [steps, 3]
     numbers : of the steps on their engines. [steps]
     unlike : how far they were from all that were learned. [steps]
     """
@@ -120,35 +117,61 @@ class _Recalled:
     def __init__(self, engines: Sequence[StepRows], models: Sequence[AuditedSteps]) -> None:
         rows = joined(list(engines))
         amounts = np.stack([rows.requests, rows.new_tokens, rows.before_tokens], axis=1)
-        some = np.linspace(0, len(amounts) - 1, min(_RECALLED, len(amounts))).round().astype(int)
-        amounts = amounts[some]
-        self.places = _logs(amounts)
+        decodes = np.flatnonzero(amounts[:, 1] == amounts[:, 0])
+        few = np.linspace(0, len(decodes) - 1, min(RECALLED, len(decodes))).round().astype(int)
+        begins = np.cumsum([0, *(len(one) for one in engines)])
+        prompts = [
+            (begin + step, model.estimated_ns(batch))
+            for begin, model in zip(begins, models, strict=False)
+            for step, batch in model.prompts
+        ]
+        some = np.concatenate([decodes[few], np.array([step for step, _ in prompts], np.int64)])
+        self._decodes, self._prompts = slice(0, len(few)), slice(len(few), len(some))
+        self.amounts = amounts[some]
         self.numbers = np.concatenate([np.arange(len(one)) for one in engines])[some]
         self.unlike = np.concatenate([one.unlike for one in models])[some]
-        self._weights = (self.places**2).sum(axis=1)
         self._lengths = rows.length_ns[some].astype(float)
-        terms = np.concatenate([np.ones((len(amounts), 1)), amounts], axis=1)
-        each = np.maximum(self._lengths, 1.0)[:, None]
-        self._slopes = np.linalg.lstsq(terms / each, np.ones(len(terms)), rcond=None)[0]
-        self._fitted = terms @ self._slopes
+        self._places = _logs(self.amounts)
+        self._weights = (self._places**2).sum(axis=1)
+        self._equal: dict[tuple[int, ...], list[int]] = {}
+        for step, found in enumerate(self.amounts.tolist()):
+            self._equal.setdefault(tuple(found), []).append(step)
+        self._estimates = np.array([estimate for _, estimate in prompts])
+        terms = np.concatenate([np.ones((len(few), 1)), self.amounts[self._decodes]], axis=1)
+        each = np.maximum(self._lengths[self._decodes], 1.0)
+        self._slopes = np.linalg.lstsq(terms / each[:, None], np.ones(len(few)), rcond=None)[0]
+        self._plane = terms @ self._slopes
 
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def of(self, batch: Batch, model: AuditedSteps) -> tuple[int, float]:
-        """The nearest step, and the time of a batch in ns.
+    def of(self, number: int, batch: Batch, model: AuditedSteps) -> tuple[int, float]:
+        """The recalled step that is most like a step, and the time of the step in ns.
 
-        A decoding step takes what a near one took. One with prompt tokens does not, as those of
-        another prompt have other tokens before them: unless it was served, it is estimated.
+        A decoding step takes about what a near one took. One with prompt tokens does not, as those
+        of another prompt have other tokens before them: unless it was served, it is estimated. The
+        estimator has learned since the steps were served, and errors are those of then; so what
+        counts is the ratio of two estimates of now, that of the step and that of the recalled one.
         """
         amounts = len(batch.request), int(batch.new.sum()), int(batch.before.sum())
-        at = _logs([amounts])[0]
-        step = int((self._weights - 2 * (self.places @ at)).argmin())
-        if amounts[1] > amounts[0] and not np.array_equal(self.places[step], at):
-            return step, model.estimated_ns(batch)
-        fitted = float(self._slopes[0] + self._slopes[1:] @ np.array(amounts))
-        ratio = fitted / self._fitted[step] if self._fitted[step] > 0 else 1.0
-        return step, self._lengths[step] * min(max(ratio, 0.5), 2.0)
+        equal = self._equal.get(amounts)
+        if equal is not None:
+            step = min(equal, key=lambda one: abs(int(self.numbers[one]) - number))
+            return step, float(self._lengths[step])
+        if amounts[1] > amounts[0] and len(self._estimates):
+            step = self._nearest(amounts, self._prompts)
+            ratio = model.estimated_ns(batch) / self._estimates[step - self._prompts.start]
+        elif len(self._plane):
+            step = self._nearest(amounts, self._decodes)
+            now, then = self._slopes[0] + self._slopes[1:] @ np.array(amounts), self._plane[step]
+            ratio = min(max(now / then, 0.5), 2.0) if then > 0 else 1.0
+        else:
+            step, ratio = self._nearest(amounts, self._prompts), 1.0
+        return step, float(self._lengths[step] * ratio)
+
+    def _nearest(self, amounts: tuple[int, ...], among: slice) -> int:
+        far = self._weights[among] - 2 * (self._places[among] @ _logs(amounts))
+        return int(among.start) + int(far.argmin())
 
 
 class _Perturbed:
@@ -159,7 +182,7 @@ class _Perturbed:
 
     def time(self, step: int, batch: Batch) -> StepTime:
         """See `StepModel`."""
-        nearest, length = self._recalled.of(batch, self._model)
+        nearest, length = self._recalled.of(step, batch, self._model)
         return StepTime(round(length * self._factors[nearest]))
 
 

@@ -64,6 +64,10 @@ _STEADY: Final = 100
 _KEPT: Final = 64
 """Steps that are kept for more audits at the end."""
 
+RECALLED: Final = 4096
+"""Steps of a kind, with prompt tokens or without, of which times are recalled; of longer services,
+as many at even distances. Every step of every service with drawn errors looks for a like one."""
+
 _FEWEST: Final = 16
 """Audits from which on an interval is stated."""
 
@@ -98,6 +102,8 @@ class Audit:
     layers : cycles of all layers of the step, as estimated.
     head : cycles of its head and between stages, which are exact.
     estimated, simulated : cycles of these layers together.
+    variance : of the error of that sample of layers, as their errors differ; 0 if it is all layers,
+        or one, which does not tell.
     """
 
     step: int
@@ -110,6 +116,7 @@ class Audit:
     head: int
     estimated: float
     simulated: int
+    variance: float
 
     @property
     def error(self) -> float:
@@ -185,7 +192,8 @@ class AuditedSteps(LayeredSteps):
     """Estimates steps from simulated layers, and audits the estimates.
 
     ``audits`` are those of this round, ``unlike`` how far each of its steps was from all that were
-    learned, 0 for a step that was learned itself.
+    learned, 0 for a step that was learned itself, and ``prompts`` its steps with prompt tokens, as
+    numbers and batches.
 
     Args:
         error: the largest error of the time of all steps, as a share; audits become more frequent
@@ -208,6 +216,7 @@ class AuditedSteps(LayeredSteps):
         self.error, self.seed = error, seed
         self.audits: list[Audit] = []
         self.unlike: list[float] = []
+        self.prompts: list[tuple[int, Batch]] = []
         self.steps = self.rounds = 0
         self._effort, self._later = 1.0, 0
         self._estimators = [Estimator() for _ in self.programs.kinds]
@@ -215,6 +224,7 @@ class AuditedSteps(LayeredSteps):
         self._kept: list[tuple[float, _Estimated]] = []
         self._latest: OrderedDict[tuple[int, bytes], None] = OrderedDict()
         self._total = 0.0
+        self._prompts, self._apart = 0, 1
 
     def again(self) -> None:
         """Begin anew with what was learned: the next step is the first one of another round.
@@ -225,6 +235,7 @@ class AuditedSteps(LayeredSteps):
         self._effort *= 2
         self.steps = self._later = 0
         self.audits, self.unlike, self._kept, self._total = [], [], [], 0.0
+        self.prompts, self._prompts, self._apart = [], 0, 1
 
     def time(self, step: int, batch: Batch) -> StepTime:
         """See `StepModel`.
@@ -256,6 +267,7 @@ class AuditedSteps(LayeredSteps):
             how = "audited"
             self._audit(own, int(drawn[2]))
         self._keep(own, int(drawn[3]))
+        self._recall(step, batch)
         bounds: dict[str, float] = {}
         for kind, (one, found) in enumerate(zip(terms, estimates, strict=True)):
             times = self.programs.kinds[kind].layers // len(found)
@@ -359,11 +371,12 @@ class AuditedSteps(LayeredSteps):
         simulated = self._simulated(kind, one.batch, layers)
         batch = one.batch
         head = self.beside(batch).cycles
+        spread = float(np.var(np.log(simulated / estimates[layers]), ddof=1)) if count > 1 else 0.0
         self.audits.append(
             Audit(
                 one.step, len(batch.new), int(batch.new.sum()), int(batch.before.sum()), one.chance,
                 one.unlike, one.length - head, head, float(estimates[layers].sum()),
-                int(simulated.sum()),
+                int(simulated.sum()), spread * (1 / count - 1 / len(estimates)),
             )
         )  # fmt: skip
         self._learn(kind, one.terms[kind].values[layers], simulated)
@@ -397,9 +410,17 @@ class AuditedSteps(LayeredSteps):
             if place < self._kept[0][0]:
                 return
             del self._kept[0]
-        # A scheduler may use the arrays of its batch again.
-        batch = Batch(*(getattr(one.batch, name).copy() for name in Batch.__slots__))
-        insort(self._kept, (place, replace(one, batch=batch)), key=itemgetter(0))
+        insort(self._kept, (place, replace(one, batch=_copied(one.batch))), key=itemgetter(0))
+
+    def _recall(self, step: int, batch: Batch) -> None:
+        """Keep a step if it has prompt tokens, or each second, fourth, ... of many."""
+        if int(batch.new.sum()) == len(batch.new):
+            return
+        if self._prompts % self._apart == 0:
+            self.prompts.append((step, _copied(batch)))
+        self._prompts += 1
+        if len(self.prompts) > RECALLED:
+            self.prompts, self._apart = self.prompts[::2], 2 * self._apart
 
     def _audit_more(self) -> None:
         """Audit kept steps, with the estimates that the run took, until the error is known."""
@@ -415,3 +436,8 @@ class AuditedSteps(LayeredSteps):
             self._later += 1
             drawn = splitmix(self._drawing + 1, np.array([one.step], dtype=np.uint64))
             self._audit(one, int(drawn[0]))
+
+
+def _copied(batch: Batch) -> Batch:
+    """A batch for later: a scheduler may use the arrays of its batch again."""
+    return Batch(*(getattr(batch, name).copy() for name in Batch.__slots__))

@@ -17,9 +17,16 @@ from stepsim.serving.steps.audited import Audit, AuditReport
 
 _WANTED = 0.01
 
+_ARRAYS = ("request", "new", "before", "emits")
+
 
 class Estimated:
-    """Linear steps that are too long by a share, with audits of some that say so."""
+    """Linear steps that are too long by a share, with audits of some that say so.
+
+    Attributes
+    ----------
+    now : the share by which estimates are too long after the service.
+    """
 
     error, seed = _WANTED, 1
 
@@ -28,6 +35,8 @@ class Estimated:
         self.bias, self.spread = bias, spread
         self.audits: list[Audit] = []
         self.unlike: list[float] = []
+        self.prompts: list[tuple[int, Batch]] = []
+        self.now = bias
 
     def time(self, step: int, batch: Batch) -> StepTime:
         exact = self.exact.time(step, batch).ns
@@ -38,13 +47,15 @@ class Estimated:
             self.audits.append(
                 Audit(
                     step, len(batch.new), int(batch.new.sum()), int(batch.before.sum()), 1.0, 0.1,
-                    found, 0, found, exact,
+                    found, 0, found, exact, 0.0,
                 )
             )  # fmt: skip
+        if batch.new.sum() > len(batch.new):
+            self.prompts.append((step, Batch(*(getattr(batch, one).copy() for one in _ARRAYS))))
         return StepTime(found, how="estimated")
 
     def estimated_ns(self, batch: Batch) -> float:
-        return self.exact.time(0, batch).ns * (1 + self.bias)
+        return self.exact.time(0, batch).ns * (1 + self.now)
 
     def report(self) -> AuditReport:
         return AuditReport(
@@ -101,6 +112,21 @@ def test_intervals_hold_what_a_bias_of_steps_makes_of_the_metrics(
         assert low - 1e-3 <= true[name] <= high + 1e-3, (name, low, high)
     low, high = stated.intervals["tpot_mean_ms"]
     assert (low + high) * bias > 0
+
+
+@pytest.mark.parametrize("bias", [-0.02, 0.02])
+def test_what_an_estimator_learned_of_audits_is_not_corrected_again(
+    service: Service, bias: float
+) -> None:
+    """Steps with prompt tokens that were not served are estimated after the service, when the
+    estimator knows what the audits have shown.
+    """
+    model = Estimated(bias)
+    model.now = 0.0
+    stated, true = errors(service, model)
+    for name, (low, high) in stated.intervals.items():
+        assert low - 1e-3 <= true[name] <= high + 1e-3, (name, true[name], low, high)
+        assert high - low < 0.5 * abs(true[name]) + 1e-3, (name, low, high)
 
 
 def test_queues_amplify_the_error_of_steps(service: Service) -> None:
