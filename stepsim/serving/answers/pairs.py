@@ -65,7 +65,7 @@ class ServiceComparison:
     Attributes
     ----------
     latencies : latencies of requests that both have finished, with intervals.
-    metrics : the other metrics of both, by name.
+    metrics : the other metrics that one or both have, by name: goodput needs an SLO.
     changed : settings that differ, with both values.
     paired : number of the requests that both have finished.
     """
@@ -142,9 +142,10 @@ def compare_services(before: ServeResult, after: ServeResult) -> ServiceComparis
             latencies += _differences(short, pair[0][there], pair[1][there])
     latencies = [_with_errors(each, before.summary, after.summary) for each in latencies]
     names = ("request_throughput", "output_throughput", "goodput", "good_share", "duration_s")
+    pairs = {name: (before.metrics.get(name), after.metrics.get(name)) for name in names}
     return ServiceComparison(
         tuple(latencies),
-        {name: (before.metrics.get(name), after.metrics.get(name)) for name in names},
+        {name: pair for name, pair in pairs.items() if pair != (None, None)},
         changed_settings(before.summary, after.summary),
         int(both.sum()),
     )

@@ -122,8 +122,11 @@ class Service:
         audited = [model for model in models if isinstance(model, AuditedSteps)]
         errors = None
         while audited and served.status == "ok":
-            errors = metric_errors(audited, served.steps, self._metrics, audited[0].rounds)
-            if errors.within or not errors.intervals or errors.rounds == _MOST_ROUNDS:
+            errors = metric_errors(
+                audited, served.steps, self._metrics,
+                is_last=audited[0].rounds == _MOST_ROUNDS, progress=watch.say,
+            )  # fmt: skip
+            if errors is not None:
                 break
             for one in audited:
                 one.again()
@@ -258,14 +261,19 @@ class _Watch:
         self._round += 1
         self._next_line = time.monotonic()
 
+    def say(self, text: str) -> None:
+        """Report what is under way."""
+        if self._progress is not None:
+            again = f"round {self._round}: " if self._round > 1 else ""
+            self._progress(again + text)
+
     def __call__(self, loop: Loop) -> None:
         if loop.engine in self._saved:
             self._saved[loop.engine] = loop.steps
         now = time.monotonic()
-        if self._progress is not None and now >= self._next_line:
-            again = f"round {self._round}: " if self._round > 1 else ""
-            self._progress(
-                f"{again}{loop.finished():,} of {self._requests:,} requests, "
+        if now >= self._next_line:
+            self.say(
+                f"{loop.finished():,} of {self._requests:,} requests, "
                 f"{len(loop.steps):,} steps, {loop.now_ns / 1e9:.1f} s of service"
             )
             self._next_line = now + _LINE_SECONDS

@@ -61,7 +61,7 @@ def simulated_steps(
 
 def split_of(spec: ServeSpec) -> Split:
     """How an engine is divided among chips."""
-    return Split(*(spec.mapping.get(name, 1) for name in ("tp", "ep", "pp", "dp")))
+    return Split(*(spec.mapping.get(name, 1) for name in ("tp", "ep", "pp")))
 
 
 def check_chips(spec: ServeSpec, machine: Machine | None) -> None:

@@ -13,6 +13,7 @@ from stepsim.errors import ServingError, WorkloadError, did_you_mean
 from stepsim.paths import exists
 from stepsim.serving.scheduling.settings import SchedulingChoices
 from stepsim.serving.service.choices import ServeChoices
+from stepsim.serving.steps.interface import NOT_OF_ENGINES
 from stepsim.workloads import MODELS, Field, Model, ParameterError, fields_of, find_workload
 
 STEP: Final = "step"
@@ -24,7 +25,7 @@ _FILES: Final = ("trace", "machine", "model", "steps", "routing")
 _NAMED: Final = ("steps",)
 """Those of which a file can only be what follows a name: ``table:FOLDER,host_gbps=64``."""
 
-_SET_BY_SERVICE: Final = ("part", "network", "attention_layer")
+_SET_BY_SERVICE: Final = ("part", "network", "attention_layer", *NOT_OF_ENGINES)
 """Parameters of a step that say which part of it a program is."""
 
 
@@ -194,4 +195,6 @@ def _why_unknown(name: object, known: Iterable[str]) -> str:
     if isinstance(name, str) and name.startswith("machine."):
         key = name.removeprefix("machine.")
         return f"unknown; values of the machine are in overrides, as in overrides: {{{key}: ...}}"
+    if name in NOT_OF_ENGINES:
+        return NOT_OF_ENGINES[name]
     return f"unknown{did_you_mean(name, known)}"

@@ -9,7 +9,7 @@ would have taken; both are in the intervals, since the scheduler decides anew ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -64,26 +64,45 @@ class MetricErrors:
 
 
 def metric_errors(
-    models: Sequence[AuditedSteps], rows: Sequence[StepRows], serve: Serve, rounds: int
-) -> MetricErrors:
+    models: Sequence[AuditedSteps], rows: Sequence[StepRows], serve: Serve, *,
+    is_last: bool = True, progress: Callable[[str], None] | None = None,
+) -> MetricErrors | None:  # fmt: skip
     """The errors of the metrics of a service whose steps, for each model, are ``rows``.
 
-    With errors of steps too large already, metrics are not looked at.
+    None as soon as one is seen to be too large, unless this is the last round.
     """
+    say = _nothing if progress is None else progress
+    say("error of the steps: some more of them are simulated")
     reports = [model.report() for model in models]
-    wanted = max(model.error for model in models)
+    wanted, rounds = max(model.error for model in models), models[0].rounds
     audits = [one for model in models for one in model.audits]
     known = len(audits) >= _FEWEST and all(report.bias is not None for report in reports)
     if not known:
         return MetricErrors(rounds, wanted, False, {})
-    intervals = _intervals(_Recalled(rows, models), audits, serve, models)
-    near = all(max(-low, high) <= wanted for low, high in intervals.values())
-    return MetricErrors(rounds, wanted, near and all(one.within for one in reports), intervals)
+    near = all(one.within for one in reports)
+    most = np.inf if is_last else wanted
+    if not near and not is_last:
+        return None
+    low: dict[str, float] = {}
+    high: dict[str, float] = {}
+    what = f"of {_TIMES} services with drawn errors of steps"
+    say(f"error of the metrics: 0 {what}")
+    for number, drawn in enumerate(_drawn(_Recalled(rows, models), audits, serve, models), 1):
+        say(f"error of the metrics: {number} {what}")
+        low = {name: min(error, low.get(name, error)) for name, error in drawn.items()}
+        high = {name: max(error, high.get(name, error)) for name, error in drawn.items()}
+        if max(map(abs, drawn.values()), default=0.0) > most:
+            return None
+    intervals = {name: (low[name], high[name]) for name in low}
+    near = near and all(max(-low, high) <= wanted for low, high in intervals.values())
+    return MetricErrors(rounds, wanted, near, intervals)
 
 
-def _intervals(
+def _drawn(
     recalled: _Recalled, audits: Sequence[Audit], serve: Serve, models: Sequence[AuditedSteps]
-) -> dict[str, tuple[float, float]]:
+) -> Iterator[dict[str, float]]:
+    """Errors of the metrics, by name, as they are if one service after the other is exact."""
+
     def metrics(factors: Reals) -> Mapping[str, Any]:
         return serve([_Perturbed(recalled, factors, model) for model in models])
 
@@ -96,12 +115,9 @@ def _intervals(
     field = ErrorField(places, unlike, errors, np.array([one.variance for one in audits]))
     at = np.concatenate([_logs(recalled.amounts), _logs(recalled.numbers[:, None])], axis=1)
     rng = np.random.default_rng([models[0].seed, len(audits)])
-    found = []
     for _ in range(_TIMES):
         drawn = metrics(np.exp(field.draw(rng, at, recalled.unlike)))
-        found.append([base[name] / drawn[name] - 1 for name in names])
-    ends = zip(names, np.min(found, axis=0), np.max(found, axis=0), strict=True)
-    return {name: (float(low), float(high)) for name, low, high in ends}
+        yield {name: float(base[name] / drawn[name] - 1) for name in names}
 
 
 class _Recalled:
@@ -184,6 +200,10 @@ class _Perturbed:
         """See `StepModel`."""
         nearest, length = self._recalled.of(step, batch, self._model)
         return StepTime(round(length * self._factors[nearest]))
+
+
+def _nothing(_: str) -> None:
+    """Progress that nobody asked for."""
 
 
 def _logs(amounts: Any) -> Reals:

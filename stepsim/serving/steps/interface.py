@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from stepsim.serving.scheduling.interface import Batch
+
+NOT_OF_ENGINES: Final = {
+    "dp": "an engine has one batch and one KV cache, whose requests dp would divide among groups "
+    "of chips; leave it out, and give replicas",
+    "pp_micro_batches": "the stages of an engine compute one after the other, each the whole batch "
+    "of a step; leave it out",
+}
+"""Parameters of a step that a service does not have, and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from stepsim.collection import without_collection
 from stepsim.errors import ServingError
 from stepsim.processes import usable_cpus
 from stepsim.serving.scheduling.interface import Batch
+from stepsim.serving.steps.interface import NOT_OF_ENGINES
 from stepsim.simulation import Prepared, Totals, prepare, with_metadata
 from stepsim.workloads import Data, ParameterError, Step, fields_of, handover
 
@@ -98,22 +99,9 @@ def _check_chips(workload: Step, machine: Machine) -> None:
     """Refuse chips that the machine does not have, and divisions that a service has no use for."""
     split, layers = workload.split, workload.model.layers
     problems = [*split.check_machine(machine)]
-    if split.dp > 1:
-        problems.append(
-            (
-                "dp",
-                "an engine has one batch and one KV cache, whose requests dp would divide among "
-                f"{split.dp} groups of chips; leave it out, and give replicas: {split.dp}",
-            )
-        )
-    if split.micro > 1:
-        problems.append(
-            (
-                "pp_micro_batches",
-                "the stages of an engine compute one after the other, each the whole batch of a "
-                "step; leave it out",
-            )
-        )
+    for name, value in (("dp", split.dp), ("pp_micro_batches", split.micro)):
+        if value > 1:
+            problems.append((name, NOT_OF_ENGINES[name]))
     if layers is not None and split.pp > layers:
         problems.append(
             ("pp", f"expected at most the {layers} layers of the model, found {split.pp} stages")

@@ -132,6 +132,12 @@ def test_equal_services_have_no_difference() -> None:
     assert all((diff.low, diff.high) == (0, 0) for diff in found.latencies)
 
 
+def test_goodput_is_compared_where_one_of_the_services_has_it() -> None:
+    plain, judged = serve(**_FIXED, rate=100.0), serve(**_FIXED, rate=100.0, slo="ttft=1s")
+    assert "good" not in str(compare_services(plain, plain))
+    assert compare_services(plain, judged).metrics["good_share"] == (None, 1.0)
+
+
 def _with_stated(result: ServeResult, intervals: dict[str, tuple[float, float]]) -> ServeResult:
     """A service that states errors of its metrics."""
     return replace(result, summary=result.summary | {"errors": {"intervals": intervals}})

@@ -87,6 +87,8 @@ def test_a_service_is_served_again_until_its_error_is_small(
     begun = [line.partition(": ")[0] for line in lines if line.startswith("round ")]
     assert sorted(set(begun)) == [f"round {number}" for number in range(2, rounds + 2)]
     assert lines[0].startswith("0 of 12 requests, ")
+    drawn = [line.rpartition(": ")[2] for line in lines if "services with drawn errors" in line]
+    assert drawn == [f"{one} of 39 services with drawn errors of steps" for one in range(40)]
     stated = result.summary["errors"]
     assert (stated["rounds"], stated["within"], stated["wanted"]) == (rounds, rounds == 0, error)
     assert set(stated["intervals"]) == {

@@ -28,7 +28,7 @@ class Estimated:
     now : the share by which estimates are too long after the service.
     """
 
-    error, seed = _WANTED, 1
+    error, seed, rounds = _WANTED, 1, 0
 
     def __init__(self, bias: float, spread: float = 0.0) -> None:
         self.exact = LinearSteps(step_ns=2e6, token_ns=2e4, decode_context_ns=40)
@@ -80,7 +80,7 @@ def errors(service: Service, model: Any) -> tuple[Any, Mapping[str, float]]:
     served = service._served([model], None, None)
     found = service._metrics([Recording(served)])
     exact = service._metrics([model.exact])
-    stated = metric_errors([model], served.steps, service._metrics, 0)
+    stated = metric_errors([model], served.steps, service._metrics)
     return stated, {name: found[name] / exact[name] - 1 for name in JUDGED}
 
 
@@ -136,9 +136,34 @@ def test_queues_amplify_the_error_of_steps(service: Service) -> None:
 
 
 def test_without_audits_nothing_is_stated(service: Service) -> None:
-    model = Estimated(0.0)
+    model: Any = Estimated(0.0)
     served = service._served([model], None, None)
     model.audits = []
-    stated = metric_errors([model], served.steps, service._metrics, 2)
+    model.rounds = 2
+    stated = metric_errors([model], served.steps, service._metrics, is_last=False)
+    assert stated is not None
     assert (stated.within, stated.intervals, stated.rounds) == (False, {}, 2)
     assert stated.to_dict()["wanted"] == _WANTED
+
+
+@pytest.mark.parametrize(
+    ("bias", "spread", "most"), [(0.02, 0.0, 0), (0.009, 0.0, 2), (0.0, 0.0, 40)],
+    ids=["steps", "queues", "neither"],
+)  # fmt: skip
+def test_a_round_ends_as_soon_as_its_error_is_seen_to_be_too_large(
+    service: Service, bias: float, spread: float, most: int
+) -> None:
+    """Of the services with drawn errors one is served that shows it, beside that without; or none,
+    if the error of the steps is too large already.
+    """
+    model: Any = Estimated(bias, spread)
+    times: list[Any] = []
+    rows = service._served([model], None, None).steps
+
+    def served(models: Any) -> Mapping[str, Any]:
+        times.append(models)
+        return service._metrics(models)
+
+    stated = metric_errors([model], rows, served, is_last=False)
+    assert (stated is None) == (bias > 0)
+    assert len(times) == most
