@@ -47,7 +47,7 @@ from elements import (
 )
 
 import stepsim as st
-from stepsim.layered import layered
+from stepsim.drawing import layered
 from stepsim.report.serving.series import engines_of
 
 DRAWN = ("accesses", "activity", "chips", "circular_wait", "design", "graph", "load", "occupancy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -172,13 +173,14 @@ def door(
     return lookup, lambda: list(offers), offers
 
 
+_IMPORTS: Final = re.compile(r"^from (\S+) import (\([^)]*\)|.*)", re.MULTILINE)
+_PAIRS: Final = re.compile(r"(\w+) as (\w+)")
+
+
 def _listed(stub: str) -> dict[str, tuple[str, str]]:
     """The offered names of ``from module import name as offered``, with module and name."""
     homes = {}
-    for statement in ("\n" + stub).split("\nfrom ")[1:]:
-        module, _, names = statement.partition("\n\n")[0].partition(" import ")
-        for pair in names.strip("() \n").split(","):
-            name, _, offered = pair.partition(" as ")
-            if offered:
-                homes[offered.strip()] = module, name.strip()
+    for module, names in _IMPORTS.findall(stub):
+        for name, offered in _PAIRS.findall(names):
+            homes[offered] = module, name
     return homes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import Any, Final, TypeVar, dataclass_transform, overload
 
 __all__ = ["comparison", "frozen", "keyword_record", "record_repr"]
 
@@ -89,24 +90,63 @@ class _LateInit:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         mine = self._owner
-        members = {"__doc__": "", "__module__": mine.__module__}
-        if hasattr(mine, "__post_init__"):
-            members["__post_init__"] = mine.__post_init__
-        # The fields are those of the class, with their defaults.
-        declared = [(each.name, each.type, each) for each in fields(mine)]
-        like: Any = make_dataclass(
-            mine.__name__,
-            declared,
-            namespace=members,
-            repr=False,
-            eq=False,
-            frozen=self._frozen,
-            slots=self._slots,
-        )
-        made = like.__init__
-        made.__qualname__ = f"{mine.__qualname__}.__init__"
+        made = _init_of(mine, frozen=self._frozen, slots=self._slots)
         type.__setattr__(mine, "__init__", made)
         return made if instance is None else made.__get__(instance)
+
+
+class _Factory:
+    """In place of an argument: the field gets what its factory makes."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY: Final = _Factory()
+
+
+def _init_of(owner: Any, *, frozen: bool, slots: bool) -> Any:
+    """The ``__init__`` that a dataclass with these fields would have.
+
+    Only this method is compiled: ``make_dataclass`` would make a whole class for it.
+    """
+    known: dict[str, Any] = {"_set": object.__setattr__, "_factory": _FACTORY}
+    annotations: dict[str, Any] = {}
+    plain, keyword, lines = ["self"], ["*"], list[str]()
+    for each in fields(owner):
+        name, value = each.name, each.name
+        given = name
+        if each.default_factory is not MISSING:
+            known[f"_make_{name}"] = each.default_factory
+            given, value = f"{name}=_factory", f"_make_{name}()"
+            if each.init:
+                value += f" if {name} is _factory else {name}"
+        elif each.default is not MISSING:
+            known[f"_of_{name}"] = each.default
+            given = f"{name}=_of_{name}"
+            if not each.init:
+                value = f"_of_{name}"
+        if each.init:
+            (keyword if each.kw_only else plain).append(given)
+            annotations[name] = each.type
+        elif value == name or (not slots and each.default_factory is MISSING):
+            continue  # another method sets it, or it has the value of the class
+        lines.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    if hasattr(owner, "__post_init__"):
+        lines.append("self.__post_init__()")
+    arguments = ", ".join([*plain, *(keyword if len(keyword) > 1 else [])])
+    body = "\n  ".join(lines or ["pass"])
+    source = (
+        f"def make({', '.join(known)}):\n def __init__({arguments}):\n  {body}\n return __init__"
+    )
+    space: dict[str, Any] = {}
+    # The names in the annotations are those of the module.
+    exec(source, vars(sys.modules[owner.__module__]), space)
+    made = space["make"](**known)
+    made.__annotations__ = {**annotations, "return": None}
+    made.__module__ = owner.__module__
+    made.__qualname__ = f"{owner.__qualname__}.__init__"
+    return made
 
 
 def _key(names: tuple[str, ...]) -> Callable[[Any], Any]:

@@ -7,7 +7,6 @@ nothing.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import os
 import sys
@@ -23,9 +22,11 @@ from stepsim.errors import StepSimError
 from stepsim.frozen import frozen
 
 if TYPE_CHECKING:
+    import hashlib
     import logging
     from importlib import metadata
 else:
+    hashlib = deferred("hashlib")
     logging = deferred("logging")
     metadata = deferred("importlib.metadata")
 

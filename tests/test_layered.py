@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from stepsim.layered import layered
+from stepsim.drawing import layered
 
 
 @pytest.mark.parametrize("seed", range(20))

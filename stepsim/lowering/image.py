@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.digests import sha256
 from stepsim.frozen import frozen
 from stepsim.kernels import BOUNDED, Carries, PortAccess
 from stepsim.lowering.network import UnitOrigin
@@ -112,8 +112,8 @@ class Image:
         # Including the padding between fields, which numpy need not copy.
         shared = np.frombuffer(bytearray(self.globals.tobytes()), self.globals.dtype)
         shared["memory_model"] = 0
-        digest = hashlib.sha256(self.memory_model.encode())
         parts = (self.units, self.channels, self.slots, self.tokens, self.ports, shared)
+        digest = sha256(self.memory_model.encode(), sum(array.nbytes for array in parts))
         for array in (*parts, self.params[: self.selectors_at]):
             digest.update(array.tobytes())
         if self.accesses or self.memory_model == BOUNDED.name or self.chips:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from fractions import Fraction
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stepsim.deferred import deferred
 from stepsim.errors import MachineError
 from stepsim.graph import FIFO_DEPTH, Compute, Program, WiredUnit, Wiring, wire
 from stepsim.kernels import (
@@ -23,6 +23,11 @@ from stepsim.kernels import (
 from stepsim.lowering.addresses import Place, address_map
 from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitOrigin, UnitSpec
 from stepsim.machine import Machine, Port
+
+if TYPE_CHECKING:
+    import fractions
+else:
+    fractions = deferred("fractions")
 
 
 def timing_of(machine: Machine) -> TimingParams:
@@ -83,12 +88,12 @@ def _rate_of(dram: DramTiming) -> dict[str, int]:
         for request in range(spec.channels * spec.columns)
         for part in range(front.parts)
     }
-    ratio = Fraction(front.clocks, front.cycles)
+    ratio = fractions.Fraction(front.clocks, front.cycles)
     busy = max(spec.pseudo_rd_rd, spec.group_rd_rd if spec.bank_groups == 1 else 0)
-    accesses = Fraction(len(reached) * spec.pseudo_channels, busy)
+    accesses = fractions.Fraction(len(reached) * spec.pseudo_channels, busy)
     # A channel takes one command per clock.
-    accesses = min(accesses, Fraction(len(reached))) * ratio
-    rate = min(accesses / front.parts, Fraction(front.width))
+    accesses = min(accesses, fractions.Fraction(len(reached))) * ratio
+    rate = min(accesses / front.parts, fractions.Fraction(front.width))
     idle = ceil((1 + spec.bank_act_rd + spec.read_delay) / ratio)
     return {
         "hbm_channels": rate.numerator, "hbm_interval": rate.denominator,

@@ -7,12 +7,17 @@ sheets; :meth:`Dram.distances` defines them between two commands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stepsim.deferred import deferred
 from stepsim.machine.dram_presets import DRAM_PRESETS
 from stepsim.machine.section import Section, choice, integer, keys, number, section, setting
 from stepsim.typed import typed
+
+if TYPE_CHECKING:
+    import fractions
+else:
+    fractions = deferred("fractions")
 
 DRAM_MAPPERS = ("RoBaRaCoCh", "ChRaBaRoCo", "MOP4CLXOR")
 """Address mappers, in the order of the kernels' numbers."""
@@ -174,7 +179,7 @@ class Dram(Section):
         return banks * self.rows * self.columns * self.access_bytes
 
     @typed
-    def accesses_per_clock(self, step: int = 1) -> Fraction:
+    def accesses_per_clock(self, step: int = 1) -> fractions.Fraction:
         """Accesses that the data buses take, where addresses are multiples of ``step`` bytes.
 
         Addresses of larger steps may leave channels out, as those of 512 bytes seven of eight in
@@ -192,7 +197,9 @@ class Dram(Section):
                 left.append(size >> fixed)
             channels, _, pseudo = left
         # No more than one command per channel and clock.
-        return channels * min(Fraction(1), Fraction(pseudo, max(self.nBL, self.nCCDS)))
+        return channels * min(
+            fractions.Fraction(1), fractions.Fraction(pseudo, max(self.nBL, self.nCCDS))
+        )
 
     @property
     def read_clocks(self) -> int:

@@ -7,7 +7,6 @@ Times are cycles, sizes are bytes. A machine is frozen; a changed one is a new o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from stepsim.deferred import deferred
@@ -33,8 +32,11 @@ from stepsim.machine.section import (
 from stepsim.typed import typed
 
 if TYPE_CHECKING:
+    import fractions
+
     import yaml
 else:
+    fractions = deferred("fractions")
     yaml = deferred("yaml")
 
 
@@ -155,11 +157,12 @@ class Machine(Section):
         return self.hbm.channels * self.hbm.request_bytes / self.hbm.interval
 
     @property
-    def dram_clocks_per_cycle(self) -> Fraction:
+    def dram_clocks_per_cycle(self) -> fractions.Fraction:
         """Clocks of the DRAM in a cycle, exactly; 1 where machine or DRAM state none."""
         if self.hbm.dram is None or self.clock_ghz is None:
-            return Fraction(1)
-        return Fraction(repr(self.hbm.dram.clock_ghz)) / Fraction(repr(self.clock_ghz))
+            return fractions.Fraction(1)
+        of_dram = fractions.Fraction(repr(self.hbm.dram.clock_ghz))
+        return of_dram / fractions.Fraction(repr(self.clock_ghz))
 
     @property
     def fifo_depth(self) -> int:

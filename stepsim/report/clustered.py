@@ -1,8 +1,8 @@
 """A layered drawing of a graph in which some boxes lie together, with a frame around them.
 
 The inside of every cluster is laid out on its own, and then the clusters and the other boxes as if
-each were one box; both by :mod:`stepsim.layered`. Edges enter a cluster at its top and leave it at
-its bottom, and pass what lies between as they do anywhere.
+each were one box; both by :mod:`stepsim.drawing.layers`. Edges enter a cluster at its top and leave
+it at its bottom, and pass what lies between as they do anywhere.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stepsim.layered import Layout, Point, layered
+from stepsim.drawing import Layout, Point, layered
 
 _ENTRY: Point = (14.0, 0.0)
 """Width of the place where an edge enters a cluster."""

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepsim.atomic import replacing
-from stepsim.drawing import ARROW, CHARACTER, FONT, Box, graph_elements, text_width
-from stepsim.layered import Layout
+from stepsim.drawing import ARROW, CHARACTER, FONT, Box, Layout, graph_elements, text_width
 from stepsim.report.clustered import Frame, clustered
 from stepsim.results import Outline, line_of, place_of, unnumbered
 from stepsim.typed import typed

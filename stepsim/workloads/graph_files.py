@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
@@ -15,11 +14,14 @@ from stepsim.workloads.parameters import Built, Data, Param
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    import hashlib
+
     import numpy as np
 
     from stepsim.graph import Program
 else:
     np = deferred("numpy")
+    hashlib = deferred("hashlib")
 
 ENDING = ".pb"
 """Suffix of files of the format."""

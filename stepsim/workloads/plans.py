@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from stepsim.deferred import deferred
 from stepsim.errors import WorkloadError
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = deferred("hashlib")
 
 PLAN = "plan.yaml"
 """The file that identifies a folder as a plan."""

@@ -8,27 +8,37 @@ second.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import linecache
 import os
 import sys
-import sysconfig
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
+from typing import TYPE_CHECKING
 
-from stepsim.deferred import missing_extra
+from stepsim.deferred import deferred, missing_extra
+from stepsim.digests import sha256
 from stepsim.errors import StepSimError, UserCodeError, WorkloadError
+
+if TYPE_CHECKING:
+    import sysconfig
+else:
+    sysconfig = deferred("sysconfig")
 
 _KEPT = sys.stdlib_module_names | {"stepsim", "__main__"}
 """Modules that are never replaced by a neighbor of the same name."""
 
-_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
+
+@cache
+def _folders_of_packages() -> tuple[str, ...]:
+    return tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
+
 
 _one_at_a_time = threading.RLock()
 """A lock, as the table of modules and stdout are shared by the process."""
@@ -93,7 +103,7 @@ class _UserFile:
     """
 
     def __init__(self, path: Path, content: bytes, where: str) -> None:
-        unique = hashlib.sha256(repr((str(path), content)).encode()).hexdigest()
+        unique = sha256(repr((str(path), content)).encode()).hexdigest()
         name = f"stepsim_user_{unique[:12]}_{path.stem}"
         self.module = ModuleType(name)
         self.module.__file__ = str(path)
@@ -224,7 +234,7 @@ def _compiled(content: bytes, file: str) -> CodeType:
 
 
 def _is_installed(file: str | None) -> bool:
-    return file is not None and file.startswith(_INSTALLED)
+    return file is not None and file.startswith(_folders_of_packages())
 
 
 def _content(path: Path) -> bytes:
@@ -238,7 +248,7 @@ def _content(path: Path) -> bytes:
 
 
 def _digest(folder: Path, content: bytes, neighbors: dict[str, bytes]) -> str:
-    found = hashlib.sha256(content)
+    found = sha256(content)
     named = {Path(os.path.relpath(file, folder)).as_posix(): file for file in neighbors}
     for name in sorted(named):
         for part in (name.encode(errors="surrogateescape"), neighbors[named[name]]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +12,19 @@ import typer
 import stepsim.trace_io
 from stepsim.cli.experts import experts_of_rows, noted_experts
 from stepsim.cli.options import Layer, Step, check_counts
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.frozen import frozen
 from stepsim.workloads import Data
 
 if TYPE_CHECKING:
+    import hashlib
+
     import numpy as np
 
     from stepsim.trace_io import RoutingTable
+else:
+    hashlib = deferred("hashlib")
 
 Batch = Annotated[
     int | None,

@@ -8,8 +8,7 @@ from html import escape
 
 from stepsim.design.dataflow.graph import DataflowGraph
 from stepsim.design.plan.picture import COLORS, sides_text
-from stepsim.drawing import ARROW, CHARACTER, FONT, Box, graph_elements
-from stepsim.layered import Layout, layered
+from stepsim.drawing import ARROW, CHARACTER, FONT, Box, Layout, graph_elements, layered
 
 _KERNEL_FILL, _CONVERTER_FILL, _OFF_CHIP_FILL = "#ffffff", "#ffd966", "#ececec"
 _PAD, _ACROSS, _DOWN = 18.0, 22.0, 46.0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepsim.collection import without_collection
+from stepsim.digests import sha256
 from stepsim.graph.functions.function import Function
 from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.types import ElementType, TensorSpec, Tile
@@ -24,7 +24,7 @@ def fingerprint(program: Program, *, fifo_depth: int | None) -> str:
     """
     with without_collection():
         lines = _Text(program).lines(fifo_depth)
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        return sha256("".join(lines).encode()).hexdigest()
 
 
 class _Text:

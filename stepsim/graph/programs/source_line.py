@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +16,8 @@ _ours: set[str] = set()
 
 _LIBRARIES = (
     "<frozen",
-    *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")},
+    str(Path(os.__file__).parent),
+    *(folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))),
 )
 
 _UNLOCATED: ContextVar[bool] = ContextVar("unlocated", default=False)

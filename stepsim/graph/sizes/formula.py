@@ -12,14 +12,19 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-if TYPE_CHECKING:
-    import sympy
+from stepsim.deferred import deferred
 
-Number: TypeAlias = int | Fraction
+if TYPE_CHECKING:
+    import fractions
+
+    import sympy
+else:
+    fractions = deferred("fractions")  # most programs have none
+
+Number: TypeAlias = "int | fractions.Fraction"
 Size: TypeAlias = "int | Formula"
 """An int or a formula over non-negative integer symbols."""
 
@@ -170,7 +175,7 @@ class Formula:
         size = _operand(other)
         if isinstance(size, Formula):
             return multiplied((self, size**-1))
-        return NotImplemented if size is None else multiplied((Fraction(1, size), self))
+        return NotImplemented if size is None else multiplied((fractions.Fraction(1, size), self))
 
     def __rtruediv__(self, other: Any) -> Any:
         size = _operand(other)
@@ -181,7 +186,7 @@ class Formula:
         if not isinstance(power, int):
             return NotImplemented
         number, factors = self.powers()
-        raised = Fraction(number) ** power if power < 0 else number**power
+        raised = fractions.Fraction(number) ** power if power < 0 else number**power
         return of_powers(raised, ((base, one * power) for base, one in factors))
 
 
@@ -229,7 +234,10 @@ class Sum(Formula):
             else:
                 for base, exponent in factors:
                     one = base.value(table)
-                    number *= one**exponent if exponent > 0 else Fraction(1, one) ** -exponent
+                    if exponent > 0:
+                        number *= one**exponent
+                    else:
+                        number *= fractions.Fraction(1, one) ** -exponent
                 found += number
         return found
 
@@ -240,14 +248,17 @@ class Sum(Formula):
                 for factors, number in self._terms.items()
             )
         number, factors = self.powers()
-        made: list[Size | Fraction] = [number]
+        made: list[Size | fractions.Fraction] = [number]
         for base, exponent in factors:
             power = of_powers(1, ((base, exponent),))
             if power in table:
                 made.append(table[power])
                 continue
             new = base.replaced(table)
-            made.append(Fraction(new) ** exponent if isinstance(new, int) else new**exponent)
+            if isinstance(new, int) and exponent < 0:
+                made.append(fractions.Fraction(new) ** exponent)
+            else:
+                made.append(new**exponent)
         return multiplied(made)
 
     def _digest(self) -> int:
@@ -277,7 +288,7 @@ def bases_of(factors: Factors) -> Iterable[tuple[Formula, int]]:
     return ((factors, 1),) if isinstance(factors, Formula) else factors
 
 
-def sum_of(sizes: Iterable[Size | Fraction]) -> Size:
+def sum_of(sizes: Iterable[Size | fractions.Fraction]) -> Size:
     """The sum in canonical form."""
     terms: dict[Factors, Number] = {}
     for size in sizes:
@@ -319,7 +330,7 @@ def scaled(size: Formula, number: Number) -> Size:
     return _made({factors: _reduced(one * number) for factors, one in size.terms()})
 
 
-def multiplied(sizes: Iterable[Size | Fraction]) -> Size:
+def multiplied(sizes: Iterable[Size | fractions.Fraction]) -> Size:
     """The product."""
     number: Number = 1
     powers: dict[Formula, int] = {}

@@ -6,11 +6,13 @@ Fingerprints, listings and messages contain such texts, so they must not depend 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepsim.graph.sizes.atoms import Active, CeilDiv, Largest, Opaque, Symbol
 from stepsim.graph.sizes.formula import UNIT, Factors, Formula, Number, Size, bases_of
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 # The sort key of sympy: the class of an expression, then its arguments, exponent and number.
 _NUMBER = (1, 0, "Number")

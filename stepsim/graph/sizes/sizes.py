@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,10 +27,13 @@ from stepsim.graph.sizes.formula import (
 )
 
 if TYPE_CHECKING:
+    import fractions
+
     import sympy
 
     from stepsim.graph.sizes import sympy_forms
 else:
+    fractions = deferred("fractions")
     sympy_forms = deferred("stepsim.graph.sizes.sympy_forms")
 
 
@@ -138,7 +140,7 @@ def _joined(formulas: tuple[Formula, ...]) -> Size:
 
 def divided(a: Size, b: Size) -> Size:
     """``a / b``, exactly."""
-    return multiplied((a, Fraction(1, b) if isinstance(b, int) else b**-1))
+    return multiplied((a, fractions.Fraction(1, b) if isinstance(b, int) else b**-1))
 
 
 def largest(sizes: Iterable[Size]) -> Size:
@@ -173,7 +175,7 @@ def may_count(size: Formula) -> bool:
         return not (made.is_Number or made.is_integer is False or made.is_negative)
     terms = dict(size.terms())
     constant = terms.pop(UNIT, 0)
-    if isinstance(constant, Fraction) and all(
+    if not isinstance(constant, int) and all(
         isinstance(number, int) and all(exponent > 0 for _, exponent in bases_of(factors))
         for factors, number in terms.items()
     ):
@@ -184,11 +186,11 @@ def may_count(size: Formula) -> bool:
     return not below.is_nonnegative
 
 
-def primitive(size: Formula) -> tuple[Fraction, Size]:
+def primitive(size: Formula) -> tuple[fractions.Fraction, Size]:
     """The largest positive number that divides all terms, and the quotient."""
-    numbers = [Fraction(number) for _, number in size.terms()]
+    numbers = [fractions.Fraction(number) for _, number in size.terms()]
     lowest = math.lcm(*(n.denominator for n in numbers))
-    shared = Fraction(math.gcd(*(int(n * lowest) for n in numbers)), lowest)
+    shared = fractions.Fraction(math.gcd(*(int(n * lowest) for n in numbers)), lowest)
     return shared, multiplied((1 / shared, size))
 
 

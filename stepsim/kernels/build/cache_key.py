@@ -12,7 +12,6 @@ no versions. Kernels of plugins are sources that the wheel does not have, so tha
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from stepsim.digests import blake2b
 from stepsim.kernels.build.settings import compiler_settings, compiler_versions
 from stepsim.plugins import sources, usable
 
@@ -45,30 +45,36 @@ def built_stamp(level: str) -> str:
 
 def _with_compiler(digest: str) -> str:
     parts = (digest, compiler_versions(), compiler_settings())
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    return blake2b(repr(parts).encode()).hexdigest()
 
 
 def _digest_of_sources(folder: Path) -> str:
-    digest = hashlib.sha256()
+    digest = blake2b()
     for name, path in [*_sources(folder), *_plugin_sources()]:
-        digest.update(name.encode())
-        digest.update(b"\0")
-        digest.update(path.read_bytes())
-        digest.update(b"\0")
+        with Path(path).open("rb", buffering=0) as file:
+            digest.update(name.encode() + b"\0" + file.read() + b"\0")
     return digest.hexdigest()
 
 
-def _sources(folder: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(folder.rglob("*.py")):
-        yield path.relative_to(folder).as_posix(), path
+def _sources(folder: Path) -> list[tuple[str, str]]:
+    """The name and path of every source, in the order of names: text, as every start does this."""
+    found, folders = [], [("", str(folder))]
+    for before, inside in folders:
+        with os.scandir(inside) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    found.append((before + entry.name, entry.path))
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    folders.append((f"{before}{entry.name}/", entry.path))
+    return sorted(found)
 
 
-def _plugin_sources() -> Iterator[tuple[str, Path]]:
+def _plugin_sources() -> Iterator[tuple[str, str]]:
     """Every source file of the packages whose kernels the engine contains."""
     for group in COMPILED_GROUPS:
         for plugin in usable(group):
             for name, path in sources(plugin):
-                yield f"{group}/{plugin.name}/{plugin.value}/{name}", path
+                yield f"{group}/{plugin.name}/{plugin.value}/{name}", str(path)
 
 
 @lru_cache(maxsize=1)

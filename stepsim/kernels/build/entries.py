@@ -4,10 +4,10 @@ Machine code with a flipped bit runs, and gives a wrong number or a crash. A fil
 into memory, compared with its digest, and loaded from there::
 
     magic      24 bytes, with the version of this layout
-    key        32 bytes, SHA-256 of what the code was compiled for
+    key        32 bytes, BLAKE2b of what the code was compiled for
     form        8 bytes, a shared object, or a relocatable one
     length      8 bytes, of the payload, most significant first
-    digest     32 bytes, SHA-256 of form and payload
+    digest     32 bytes, BLAKE2b of form and payload
     payload    the object
 
 The digest guards against damage. It does not guard against someone who may write to a file:
@@ -17,7 +17,6 @@ not loaded.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import struct
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from stepsim.atomic import replacing
+from stepsim.digests import blake2b
 from stepsim.frozen import frozen
 
 SUFFIX: Final = ".kernel"
@@ -44,7 +44,7 @@ _MODE: Final = 0o644
 """Others may read a file and not write it, whatever the umask allows."""
 _OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
-_MAGIC: Final = b"stepsim compiled code 2\n"
+_MAGIC: Final = b"stepsim compiled code 3\n"
 _HEADER: Final = struct.Struct(f">{len(_MAGIC)}s32s8sQ32s")
 
 Form = Literal["shared", "object", "unlinked", "bitcode"]
@@ -137,7 +137,7 @@ class EntryFiles:
     def _digest(self, key: object) -> bytes:
         # Equal keys must have equal digests in every process. Their pickles differ, their
         # representations do not, and those of record types name all fields.
-        return hashlib.sha256(repr((self._stamp, self._name, key)).encode()).digest()
+        return blake2b(repr((self._stamp, self._name, key)).encode()).digest()
 
     def _path(self, digest: bytes) -> Path:
         return self.folder / f"{self._name}.{digest.hex()[:_DIGITS]}{SUFFIX}"
@@ -158,7 +158,9 @@ def _header(key: bytes, code: Code) -> bytes:
 
 
 def _checksum(form: bytes, binary: bytes) -> bytes:
-    return hashlib.sha256(form + binary).digest()
+    found = blake2b(form)
+    found.update(binary)
+    return found.digest()
 
 
 def _code(path: Path, key: bytes | None, of_anyone: bool) -> Code:

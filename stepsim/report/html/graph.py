@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stepsim.drawing import placed_labels, text_width
-from stepsim.layered import Point
+from stepsim.drawing import Point, placed_labels, text_width
 from stepsim.report.html.groups import Groups
 from stepsim.report.program_picture import picture_of
 from stepsim.results import OUTLINE_VERSION, Outline

@@ -10,7 +10,6 @@ import copy
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from stepsim.arguments import label_of
 from stepsim.collection import without_collection
+from stepsim.digests import sha256
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.graph import Bindings, Metrics, Program, Routing, allocated_compute, check_bindings
 from stepsim.machine import Machine

@@ -5,7 +5,6 @@ With them stand the program and the machine they are for. A file of FIFO depths 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from stepsim._version import MODEL_VERSION, __version__
 from stepsim.arguments import Range, is_whole, shown
 from stepsim.atomic import replacing
 from stepsim.deferred import deferred
+from stepsim.digests import sha256
 from stepsim.errors import ArgError, MachineError
 from stepsim.frozen import frozen
 from stepsim.graph import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH, Wiring, fingerprint, named_now
@@ -90,7 +90,7 @@ class SizedFor:
 def machine_hash(machine: Machine) -> str:
     """SHA-256 of what the times of a program with given FIFO depths depend on."""
     timed = {key: value for key, value in machine.to_dict().items() if key not in _UNTIMED}
-    return hashlib.sha256(json.dumps(timed, sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps(timed, sort_keys=True).encode()).hexdigest()
 
 
 @frozen

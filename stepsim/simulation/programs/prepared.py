@@ -67,7 +67,6 @@ from stepsim.simulation.programs.changes import (
 )
 from stepsim.simulation.programs.fix_file import Fix, SizedFor
 from stepsim.simulation.programs.fixes import with_fix
-from stepsim.simulation.programs.message_loads import MessageLoads
 from stepsim.simulation.programs.on_chip import (
     NetworkLoads,
     Place as PlaceOfProgram,
@@ -76,8 +75,6 @@ from stepsim.simulation.programs.on_chip import (
 from stepsim.simulation.programs.provenance import index_digests, provenance_of
 from stepsim.simulation.programs.rerun import Rerun
 from stepsim.simulation.programs.several_chips import Crossing, chips_of, on_chips
-from stepsim.simulation.running.batches import ManyRuns, run_all
-from stepsim.simulation.running.depth_runs import DepthRuns, run_depths
 from stepsim.simulation.running.image_run import ImageRun, Recording, run_image
 from stepsim.simulation.running.limits import Limits, check_limits
 from stepsim.simulation.running.progress import Progress, expected_traffic, heartbeat
@@ -91,13 +88,17 @@ if TYPE_CHECKING:
     from stepsim.simulation.outcome import assumptions
     from stepsim.simulation.outcome.energy import EnergyAccount
     from stepsim.simulation.outcome.fit import Fit
-    from stepsim.simulation.programs import chip_loads
+    from stepsim.simulation.programs import chip_loads, message_loads
     from stepsim.simulation.recording import decisions, events
+    from stepsim.simulation.running import batches, depth_runs
 else:
     assumptions = deferred("stepsim.simulation.outcome.assumptions")
+    batches = deferred("stepsim.simulation.running.batches")
     chip_loads = deferred("stepsim.simulation.programs.chip_loads")
     decisions = deferred("stepsim.simulation.recording.decisions")
+    depth_runs = deferred("stepsim.simulation.running.depth_runs")
     events = deferred("stepsim.simulation.recording.events")
+    message_loads = deferred("stepsim.simulation.programs.message_loads")
 
 SEED: Final = Range(2**128 - 1, "that inputs were made from", low=0)
 
@@ -350,8 +351,8 @@ class Prepared:
         check_limits(where, limits)
         threads = THREADS.checked(f"{where} threads", threads)
         count, indices = check_many_bindings(self.program, bindings)
-        many = ManyRuns(self, count, indices, limits, units=False)
-        (outcomes,) = run_all([many], threads)
+        many = batches.ManyRuns(self, count, indices, limits, units=False)
+        (outcomes,) = batches.run_all([many], threads)
         return [many.totals(outcomes, run) for run in range(count)]
 
     def run_depths(
@@ -360,7 +361,7 @@ class Prepared:
         bindings: Mapping[Any, Any] | None = None,
         *,
         limits: Limits | None = None,
-    ) -> DepthRuns:
+    ) -> depth_runs.DepthRuns:
         """Run once for each of many choices of FIFO depths; each is that of :meth:`changed`.
 
         The program is laid out once, and what a run begins with is changed in place.
@@ -379,7 +380,9 @@ class Prepared:
         ]
         indices = check_bindings(self.program, bindings)
         image = self._image(indices)
-        return run_depths(image, rows, limits=limits, keep=self.keep, check=self.check(indices))
+        return depth_runs.run_depths(
+            image, rows, limits=limits, keep=self.keep, check=self.check(indices)
+        )
 
     def run_with_units(
         self, bindings: Mapping[Any, Any] | None = None, *, limits: Limits | None = None
@@ -427,18 +430,20 @@ class Prepared:
         if self.fit is not None and (unknown := self.fit.unknown({**self.sizes, **indices})):
             notes += (unknown,)
         carried: NetworkLoads | chip_loads.ChipLoads | None = None
-        if isinstance(loads, MessageLoads):
+        if loads is not None and isinstance(loads, message_loads.MessageLoads):
             carried = chip_loads.ChipLoads(self, loads, done, indices)
         else:
             carried = loads
         return replace(made, notes=notes, rerun=Rerun(self, indices), carried=carried)
 
-    def loads(self, done: ImageRun) -> NetworkLoads | MessageLoads | None:
+    def loads(self, done: ImageRun) -> NetworkLoads | message_loads.MessageLoads | None:
         """What crossed the network on chip in a run, or the links between its chips; None where
         the program is not placed and on one chip."""
         if self.crossing is not None:
             names = tuple(fifo.name for fifo in self.wiring.fifos)
-            return MessageLoads(self.crossing, names, done.execution.scratch, done.totals.cycles)
+            return message_loads.MessageLoads(
+                self.crossing, names, done.execution.scratch, done.totals.cycles
+            )
         if self.placement is None or self.network is None:
             return None
         return NetworkLoads(

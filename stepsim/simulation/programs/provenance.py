@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from stepsim.digests import sha256
 from stepsim.graph import Bindings
 from stepsim.lowering import software
 from stepsim.machine import Machine
@@ -32,7 +32,7 @@ def index_digests(indices: Bindings) -> dict[str, str]:
     """SHA-256 of shape and indices (int64) of every routing, by its name."""
     found = {}
     for table, array in indices.items():
-        digest = hashlib.sha256(repr(array.shape).encode())
+        digest = sha256(repr(array.shape).encode())
         digest.update(np.ascontiguousarray(array).data)
         found[table.name] = digest.hexdigest()
     return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from stepsim.arguments import is_whole, shown
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, GraphError
 from stepsim.frozen import keyword_record
 from stepsim.graph.handle import Counts
@@ -22,8 +22,12 @@ from stepsim.graph.sizes.limits import STREAMS
 from stepsim.graph.types import MultiHot, TensorSpec
 
 if TYPE_CHECKING:
+    import hashlib
+
     from stepsim.graph.programs.program import Program
     from stepsim.graph.stream import Stream
+else:
+    hashlib = deferred("hashlib")
 
 _MOST_ENTRIES = 2**28
 

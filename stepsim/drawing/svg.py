@@ -1,4 +1,4 @@
-"""Graphs as SVG: boxes with lines of text, edges with a text, frames; without Graphviz."""
+"""Graphs as SVG without Graphviz: boxes with lines of text, edges with a text, frames."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from stepsim.layered import Layout, Point
+from stepsim.drawing.layers import Layout, Point
 
 FONT = "DejaVu Sans, Helvetica, sans-serif"
 
