@@ -33,7 +33,11 @@ from stepsim.design.operators.models.shapes import (
     model_shape as model_shape,
 )
 from stepsim.design.operators.models.sizes import ModelSizes as ModelSizes
-from stepsim.design.operators.models.sources import Source as Source, find_model as find_model
+from stepsim.design.operators.models.sources import (
+    Source as Source,
+    arguments_of as arguments_of,
+    find_model as find_model,
+)
 from stepsim.design.operators.routed_costs import (
     RoutedCost as RoutedCost,
     routed_flops as routed_flops,

@@ -21,6 +21,7 @@ from stepsim.workloads.workload import Workload as Workload
 
 # isort: split
 # for other rooms
+from stepsim.workloads.functions import of_function as of_function
 from stepsim.workloads.loading import Source as Source
 from stepsim.workloads.models.model import LatentHeads as LatentHeads
 from stepsim.workloads.parallel.handover import handover as handover

@@ -292,3 +292,43 @@ def test_the_help_begins_with_the_output_and_states_defaults_in_one_way(
     assert not re.search(r"\[default|default: (True|False)|<bool>", text)
     sweep = cli("sweep", "run", "--help").out
     assert sweep.index("─ Output ─") < sweep.index("--dry-run ") < sweep.index("─ Advanced ─")
+
+
+OF_FUNCTION = """
+from typing import Literal
+
+from stepsim.design import GraphBuilder
+
+
+def layer(rows: int = 32, width=16, kind: Literal["one", "two"] = "one", mask=None):
+    b = GraphBuilder("layer")
+    x = b.linear(b.input("x", (rows, width)), b.weight("w", (width, width)))
+    if kind == "two":
+        x = b.linear(x, b.weight("v", (width, width)))
+    b.output(x, "y")
+    return b.graph()
+
+
+def clashing(rows: int = 32, tile: int = 16):
+    return layer(rows)
+"""
+
+
+def test_arguments_of_a_function_are_options(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OF_FUNCTION)
+    target = f"{tmp_path}/own.py:layer"
+    found = json.loads(cli("compile", "--rows", "64", target, "--kind", "two", "--json").out)
+    assert [one["kernel"] for one in found["kernels"]] == ["linear", "linear_2"]
+    assert "m 4x16" in found["kernels"][0]["loops"]
+    shown = cli("compile", target, "--help").out
+    offered = ("--rows", "--width", "one|two", "--unroll", "--out")
+    assert [text for text in offered if text not in shown] == []
+    assert [text for text in ("--mask", "--hidden", "--tokens") if text in shown] == []
+    for arguments, message in (
+        ((target, "--rows", "0"), "--rows: expected a whole number from 1, found 0"),
+        ((target, "--tokens", "3"), "No such option: --tokens"),
+        ((f"{tmp_path}/own.py:clashing",), "clashes with the option --tile of stepsim compile"),
+    ):
+        refused = cli("compile", *arguments)
+        assert refused.code == 2
+        assert message in refused.err

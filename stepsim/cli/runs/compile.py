@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from inspect import signature
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,15 +15,17 @@ import stepsim.design
 import stepsim.machine
 import stepsim.reproduce
 import stepsim.simulation
+import stepsim.workloads
+from stepsim.cli.commands import ready
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Json
-from stepsim.cli.panels import in_panels
-from stepsim.cli.runs.parameters import given_of, options_of
+from stepsim.cli.panels import PanelCommand
+from stepsim.cli.runs.parameters import given_of, option_name, options_of
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError
-from stepsim.workloads import fields_of
+from stepsim.workloads import Field, fields_of
 
 if TYPE_CHECKING:
     from stepsim.design import Compiled
@@ -89,9 +94,7 @@ _PANELS = {
 """Options by panel, in the order of the help."""
 
 
-@in_panels(_PANELS)
-@takes(options_of(_SIZES), TargetOptions, options_of(_CHOICES))
-def compile_model(
+def _compile(
     sizes: Any,
     options: TargetOptions,
     chosen: Any,
@@ -101,7 +104,8 @@ def compile_model(
             metavar="MODEL|FILE.py:NAME|FILE.onnx",
             help="Name of a model, a YAML file or a config.json; an ONNX file; or a file that "
             "makes an operator graph, a PyTorch module with its arguments, or a function that "
-            "returns one of these, whose arguments are set by options such as --tokens.",
+            "returns one of these, whose arguments are options, as `stepsim compile FILE.py:NAME "
+            "--help` shows.",
         ),
     ],
     out: Annotated[
@@ -153,7 +157,8 @@ def compile_model(
         machine = stepsim.machine.load_machine(
             options.machine, stepsim.machine.parse_overrides(options.overrides or [])
         )
-        given = given_of(_SIZES, sizes)
+        own = stepsim.design.arguments_of(model)
+        given = given_of(_SIZES if own is None else own, sizes)
         source = stepsim.design.find_model(model, machine, given, keep_going=keep_going)
         graph = source.graph
         for text in source.notes:
@@ -223,6 +228,51 @@ def compile_model(
         note(f"infeasible: {compiled.plan.infeasible}")
     if compiled.plan.infeasible is not None or (checked is not None and not checked.ok):
         raise typer.Exit(RUN_FAILED)
+
+
+def _command(own: Mapping[str, Field]) -> Any:
+    """The command for a function of the user, whose arguments are options."""
+    groups = (options_of(own), TargetOptions, options_of(_CHOICES))
+    taken = {
+        *signature(_compile).parameters,
+        *(one.name for of in groups[1:] for one in fields(of)),
+    }
+    for name in own:
+        if name in taken:
+            raise ArgError(
+                f"the argument {name} of the function clashes with the option {option_name(name)} "
+                f"of stepsim compile; choose another name, such as model_{name}"
+            )
+    panels = {**_PANELS, "Workload": (*own, "routing", "routings")}
+    app = typer.Typer(add_completion=False)
+    app.command(name="compile", cls=type("Command", (PanelCommand,), {"panels": panels}))(
+        takes(*groups)(_compile)
+    )
+    return ready(typer.main.get_command(app))
+
+
+class _CompileCommand(PanelCommand):
+    """The command for models that are named or imported; that for a function has its options."""
+
+    panels = _PANELS
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        with_value = {
+            name for one in self.params if not getattr(one, "is_flag", False) for name in one.opts
+        }
+        for before, text in pairwise(["", *args]):
+            file, _ = stepsim.workloads.split_target(text)
+            if before not in with_value and file is not None and file.endswith(".py"):
+                own = stepsim.design.arguments_of(text)
+                if own is not None:
+                    return _command(own).make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+compile_model = takes(options_of(_SIZES), TargetOptions, options_of(_CHOICES))(_compile)
+vars(compile_model)["command_class"] = _CompileCommand
 
 
 def _show(compiled: Compiled) -> None:

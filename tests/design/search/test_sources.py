@@ -43,6 +43,6 @@ def test_sizes_are_arguments_of_a_function(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         find_model(f"{tmp_path}/own.py:unset", machine, {"hidden": 16})
     assert str(caught.value) == (
-        "own.py:unset: rows: the argument has no value; give the function a default for it, "
-        "or name it as an option of sizes, such as tokens or hidden, and give that option"
+        "own.py:unset: rows: the argument has no value; give it one by --rows, for which it needs "
+        "an annotation such as rows: int, or a default"
     )

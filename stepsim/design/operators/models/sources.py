@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import stepsim.workloads
 from stepsim.design.configs import Config
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.models.blocks import RepeatedBlock, graph_of_sizes
 from stepsim.design.operators.models.shapes import ModelShape
-from stepsim.design.operators.models.sizes import OF_SHAPE, sizes_of
-from stepsim.errors import CompileError, did_you_mean
+from stepsim.design.operators.models.sizes import OF_SHAPE, ModelSizes, sizes_of
+from stepsim.errors import ArgError, CompileError, WorkloadError, did_you_mean
 from stepsim.machine import Machine
 from stepsim.typed import typed
 from stepsim.workloads.models import BLOCK, Model, read_model
@@ -186,9 +187,56 @@ def find_model(
     ------
     CompileError, ArgError, WorkloadError, UserCodeError : there is none, or the file raises.
     """
+    found = _of_file(text)
+    if found is None:
+        return source_of(text, machine, sizes, keep_going=keep_going)
+    made, where, path, digest = found
+    if _is_maker(made):
+        _check_sizes(made, where, sizes)
+        with stepsim.workloads.user_code(where, str(path.resolve()), digest):
+            made = made(**sizes)
+        sizes = {}
+    return source_of(made, machine, sizes, keep_going=keep_going)
+
+
+def arguments_of(text: str) -> dict[str, stepsim.workloads.Field] | None:
+    """The arguments by name that options can set, where ``FILE.py:NAME`` is a function.
+
+    Those are of models that are named, or have an annotation or a default that implies their type.
+
+    Raises
+    ------
+    CompileError, WorkloadError, UserCodeError : there is no such function, or the file raises.
+    """
+    found = _of_file(text)
+    if found is None or not _is_maker(found[0]):
+        return None
+    make, where = found[:2]
+    try:
+        hints = get_type_hints(make, include_extras=True)
+    except Exception:  # a name that does not exist; defaults may imply the types
+        hints = {}
+    taken = signature(make).parameters
+    any_size = any(one.kind is Parameter.VAR_KEYWORD for one in taken.values())
+    sizes = stepsim.workloads.fields_of(ModelSizes)
+    fields = {name: field for name, field in sizes.items() if any_size or name in taken}
+    for one in taken.values():
+
+        def alone() -> None: ...
+
+        vars(alone)["__signature__"] = Signature([one])
+        alone.__annotations__ = {one.name: hints[one.name]} if one.name in hints else {}
+        with suppress(ArgError, WorkloadError):  # it keeps its default
+            made = stepsim.workloads.of_function(alone, where.replace(":", "_"), where)
+            fields |= stepsim.workloads.fields_of(made)
+    return fields
+
+
+def _of_file(text: str) -> tuple[Any, str, Path, str] | None:
+    """What ``FILE.py:NAME`` names, its text, the file and the digest of that; None of others."""
     file, name = stepsim.workloads.split_target(text)
     if file is None or not file.endswith(".py"):
-        return source_of(text, machine, sizes, keep_going=keep_going)
+        return None
     path = Path(file)
     module, digest = stepsim.workloads.read_module(path)
     made = getattr(module, name, None) if name else None
@@ -198,14 +246,14 @@ def find_model(
             f"{file}: name what makes the model, as in {path.name}:model"
             + (f"; it has no '{name}'{did_you_mean(name, known)}" if name else "")
         )
+    return made, f"{path.name}:{name}", path, digest
+
+
+def _is_maker(made: Any) -> bool:
+    """Whether it is called for the model; a module of PyTorch can be called, but is not to be."""
     from stepsim.design.operators.importers import is_model
 
-    if callable(made) and not is_model(made):
-        _check_sizes(made, f"{path.name}:{name}", sizes)
-        with stepsim.workloads.user_code(f"{path.name}:{name}", str(path.resolve()), digest):
-            made = made(**sizes)
-        sizes = {}
-    return source_of(made, machine, sizes, keep_going=keep_going)
+    return callable(made) and not is_model(made)
 
 
 def _check_sizes(make: Callable[..., Any], where: str, sizes: Mapping[str, Any]) -> None:
@@ -216,8 +264,9 @@ def _check_sizes(make: Callable[..., Any], where: str, sizes: Mapping[str, Any])
     for name, one in taken.items():
         if one.kind in named and one.default is Parameter.empty and name not in sizes:
             raise CompileError(
-                f"{where}: {name}: the argument has no value; give the function a default for it, "
-                "or name it as an option of sizes, such as tokens or hidden, and give that option"
+                f"{where}: {name}: the argument has no value; give it one by "
+                f"--{name.replace('_', '-')}, for which it needs an annotation such as "
+                f"{name}: int, or a default"
             )
     if any(p.kind is Parameter.VAR_KEYWORD for p in taken.values()):
         return
