@@ -152,8 +152,7 @@ class _Texts:
             sides = "x".join(map(str, value.shape))
             return f"array {sides} {value.dtype} {_digest(value.tobytes())}"
         if isinstance(value, Function):
-            text = str(value)
-            return text if value.standard else f"{text} {_digest(value.identity().encode())}"
+            return value.stated()
         text = str(value)
         if len(text) <= _LONG:
             return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -91,3 +92,29 @@ def test_a_missing_or_foreign_listing_is_said_plainly() -> None:
     assert "the baseline was written without an outline of the program" in line
     (line,) = program_changes(listing(), {**listing(), "version": 9})
     assert "the outline in B has version 9, this stepsim writes 1" in line
+
+
+def of_own(**how: Any) -> Listing:
+    gate = st.function("gate", **{"shape": "m n -> m n", "flops": lambda m, n: 4 * m * n, **how})
+    with st.Program("own") as program:
+        st.linear_load(st.spec(8, 64), tile=(2, 64)).map(gate).consume()
+    return listing_of(outline_of(wired(program)))
+
+
+GATE = "gate: fn gate (m n -> m n, 4*m*n FLOPs) -> gate"
+
+
+@pytest.mark.parametrize(
+    ("after", "line"),
+    [
+        (of_own(flops=lambda m, n: 8 * m * n + m), f"{GATE} (m n -> m n, 8*m*n + m FLOPs)"),
+        (of_own(cycles=3), f"{GATE} (m n -> m n, 4*m*n FLOPs, 3 cycles)"),
+        (of_own(dtype="f16"), f"{GATE} (m n -> m n, 4*m*n FLOPs, results of f16)"),
+        (of_own(kind="tile"), f"{GATE} (m n -> m n, 4*m*n FLOPs, operands are tile)"),
+        (of_own(valid="all"), f"{GATE} (m n -> m n, 4*m*n FLOPs, valid rows rows)"),
+    ],
+)
+def test_functions_of_the_user_are_told_apart_by_their_terms(after: Listing, line: str) -> None:
+    assert program_changes(of_own(), after)[0] == line
+    # What a function computes takes no time.
+    assert of_own(values=lambda x: 2 * x) == of_own()

@@ -127,6 +127,25 @@ class Function:
             return f"{self} of whole numbers"
         return str(self) if self.standard else f"{self} {self.record()} {self.dtypes}"
 
+    def stated(self) -> str:
+        """What distinguishes it in a run, for readers: name, shape, costs, and other rules."""
+        if self.standard:
+            return str(self)
+        said = [self.shape.text, f"{self.flops} FLOPs"]
+        said += [f"{self.cycles} cycles"] if self.cycles else []
+        rules = (
+            ("results of", self.dtypes, (0,) * self.results),
+            ("operands are", self.kinds, ("number",) * self.arity),
+            ("valid rows", self.valid, usual_valid(self.shape)),
+            ("padding", self.padding, (0.0,) * self.arity),
+            ("numbers", self.numbers, (None,) * self.results),
+            ("packs", self.packs, None),
+        )
+        for what, rule, usual in rules:
+            if rule != usual:
+                said.append(f"{what} {_words(rule)}")
+        return f"{self} ({', '.join(said)})"
+
     def cost(self, operands: Sequence[Tile], results: Sequence[Tile]) -> Size:
         """FLOPs of one firing for tiles of these types."""
         tiles = (*operands, *results)
@@ -219,6 +238,10 @@ class Function:
             dtypes=tuple(d + 1 if isinstance(d, int) else d for d in self.dtypes), start=0.0,
             summed=self, standard=False,
         )  # fmt: skip
+
+
+def _words(rule: Any) -> str:
+    return " ".join(map(_words, rule)) if isinstance(rule, tuple) else str(rule)
 
 
 def on_whole_numbers(fn: Function, operands: Sequence[ElementType]) -> Function:
