@@ -28,14 +28,26 @@ from stepsim.kernels.layout import INFINITY, Cause
 from stepsim.kernels.memory.dispatch import advance as advance_memory, issue as issue_at_memory
 from stepsim.kernels.memory.published import ends_from
 from stepsim.kernels.noc import messages
-from stepsim.kernels.noc.calendars import NOTHING, reserve, without_past
+from stepsim.kernels.noc.calendars import (
+    EACH_CALENDAR,
+    EACH_INTERVAL,
+    NOTHING,
+    WAITED,
+    begin_calendars,
+    begin_pool,
+    has_spare,
+    reserve,
+    waited_for,
+)
 from stepsim.kernels.noc.event_queue import (
+    CONTENT,
     EACH_EVENT,
+    NUMBER,
     QUEUE_WORDS,
     begin_queue,
     drop_first,
     enter,
-    first_number,
+    first_event,
     first_time,
     has_room,
 )
@@ -69,18 +81,18 @@ at once, ports of the longest route, place of what can grow."""
 
 _BEGUN: Final = 9
 _FULL: Final = 10
-_SPARE: Final = 11  # first interval without use
+_SPARE: Final = 11  # first spare interval
 _CREATED: Final = 12  # of the heap of routes
 _UNUSED: Final = 13  # first packet that is no longer used
 _FIRST_NEW: Final = 14  # first packet that never was
 _SEGMENTS: Final = 15  # segments so far
 _LISTED: Final = 16  # routes that come to have a packet to send
 _LEFT: Final = 17  # of a recorded run: one more than the cycle whose events are not all served
-_PLACES: Final = 18  # of intervals, and as many for events
+_PLACES: Final = 18  # for intervals, and as many for events
 _EVENTS: Final = 19  # of segments
 _HEADER: Final = _EVENTS + QUEUE_WORDS
 
-_EACH_PORT: Final = 6
+_EACH_PORT: Final = 2 * EACH_CALENDAR + 1
 
 _PATH: Final = 0
 _LENGTH: Final = 1
@@ -97,12 +109,11 @@ _EACH_ROUTE: Final = 13
 
 _CREATE: Final = 0
 _FLITS: Final = 1
-_ARRIVAL: Final = 3
-_AFTER: Final = 4
-_ROUTE: Final = 5
-_EACH_PACKET: Final = 6
-_EACH_INTERVAL: Final = 3
-GROWING: Final = _EACH_INTERVAL + EACH_EVENT
+_ARRIVAL: Final = 4
+_AFTER: Final = 5
+_ROUTE: Final = 6
+_EACH_PACKET: Final = 7
+GROWING: Final = EACH_INTERVAL + EACH_EVENT
 """Words of an interval and an event."""
 
 _HOP_BITS: Final = PORT_BITS
@@ -112,6 +123,17 @@ MOST_PORTS: Final = 1 << _HOP_BITS
 """Ports that a route may have."""
 MOST_PACKETS: Final = 1 << _PACKET_BITS
 """Packets that may be under way at once."""
+
+# What an event knows besides its number, so that it need not look it up: whether the segment is the
+# last of its packet, how many ports come after the next one, and the place of that one among the
+# parameters; and the calendars that it needs. A segment on a tree has only the first of these.
+_LAST: Final = 1
+_HOP: Final = 2
+_HOPS: Final = (MOST_PORTS - 1) * _HOP
+_PORT_SHIFT: Final = _HOP_BITS + 1
+_PORT: Final = 1 << _PORT_SHIFT
+_CALENDAR_BITS: Final = 32
+_CALENDAR: Final = (1 << _CALENDAR_BITS) - 1
 
 
 def network_words(ports: int, routes: int, packets: int, longest: int) -> int:
@@ -143,7 +165,7 @@ def loads_of(words: NDArray[np.int64], ports: int, routes: int) -> Loads:
         words[at + field * routes : at + (field + 1) * routes].copy()
         for field in (_COUNT, _BYTES, _SENT)
     )
-    return Loads(packets, nbytes, flits, words[at - ports : at].copy())
+    return Loads(packets, nbytes, flits, waited_for(words[_HEADER:], ports))
 
 
 class Carried(NamedTuple):
@@ -151,9 +173,8 @@ class Carried(NamedTuple):
 
     Attributes
     ----------
+    intervals : of calendars, those of inputs behind those of outputs.
     free : first cycle in which an injection port is free. [ports]
-    first, last, begins, ends, nexts : calendars, of inputs behind outputs, and their intervals.
-    waited : cycles that segments waited for a port. [ports]
     path, length, unit : of a route: place of its ports among the parameters, their number, negative
         for a tree, and the unit that receives. A tree is a route, and behind it comes one for each
         of its readers, without ports. [routes]
@@ -162,17 +183,16 @@ class Carried(NamedTuple):
         first that has not left. [routes]
     due, due_route : heap of the routes with packets that have not left.
     fresh : those of them that are not yet in it.
-    create, flits, base_number, arrival, after, route : of a packet: also the number of its first
-        segment and the next packet of its route. [packets]
+    create, flits, left, tail, arrival, after, route : of a packet: also the flits that have not
+        come to the second port of its route, those of its last segment, and the next packet of its
+        route. [packets]
     booked : end of the last segment of a packet at every port of its route. [packets x longest]
     begun : of a recorded run, begin of the segments that follow each other up to that.
     queue, events : of segments; see :mod:`stepsim.kernels.noc.event_queue`.
     """
 
+    intervals: Any
     free: Any
-    first: Any
-    last: Any
-    waited: Any
     path: Any
     length: Any
     unit: Any
@@ -185,15 +205,13 @@ class Carried(NamedTuple):
     fresh: Any
     create: Any
     flits: Any
-    base_number: Any
+    left: Any
+    tail: Any
     arrival: Any
     after: Any
     route: Any
     booked: Any
     begun: Any
-    begins: Any
-    ends: Any
-    nexts: Any
     queue: Any
     events: Any
 
@@ -205,17 +223,15 @@ def _arrays(words):
     b = a + _EACH_PORT * p
     c = b + _EACH_ROUTE * r
     d = c + _EACH_PACKET * n
-    e = words[_POOL]
-    k = words[_PLACES]
+    e = words[_POOL] + EACH_INTERVAL * words[_PLACES]
     return Carried(
-        words[a:], words[a + p :], words[a + 3 * p :], words[a + 5 * p :],
+        words[a:], words[a + 2 * EACH_CALENDAR * p :],
         words[b:], words[b + r :], words[b + 2 * r :], words[b + 3 * r :], words[b + 4 * r :],
         words[b + 5 * r :], words[b + 6 * r :], words[b + 7 * r :], words[b + 8 * r :],
         words[b + 9 * r :],
         words[c:], words[c + n :], words[c + 2 * n :], words[c + 3 * n :], words[c + 4 * n :],
-        words[c + 5 * n :], words[d:], words[d + n * words[_LONGEST] :],
-        words[e:], words[e + k :], words[e + 2 * k :],
-        words[_EVENTS:], words[e + _EACH_INTERVAL * k :],
+        words[c + 5 * n :], words[c + 6 * n :], words[d:], words[d + n * words[_LONGEST] :],
+        words[_EVENTS:], words[e:],
     )  # fmt: skip
 
 
@@ -237,9 +253,7 @@ def _begin(state, constants):
     for i in range(CONSTANTS):
         words[i] = state.parameters[constants + i]
     words[_BEGUN] = 1
-    first = _HEADER + words[_PORTS]
-    for i in range(4 * words[_PORTS]):
-        words[first + i] = NOTHING
+    begin_calendars(words[_HEADER:], 2 * words[_PORTS])
     ends = _routes(words, _OLDEST)
     for i in range(3 * words[_ROUTES]):
         words[ends + i] = NOTHING
@@ -415,7 +429,7 @@ def _next_time(state):
         _begin_pools(by_reference(state))
     if words[_LISTED] > 0:
         _come_due(by_reference(state))
-    time = first_time(words[_EVENTS:], words[words[_POOL] + _EACH_INTERVAL * words[_PLACES] :])
+    time = first_time(words[_EVENTS:])
     if words[_CREATED] > 0:
         time = min(time, words[_routes(words, _DUE)])
     return time
@@ -426,9 +440,7 @@ def _begin_pools(state):
     words = state.scratch
     net = _arrays(words)
     begin_queue(net.queue, words[_PLACES])
-    for i in range(words[_PLACES]):
-        net.nexts[i] = i + 1
-    net.nexts[words[_PLACES] - 1] = NOTHING
+    words[_SPARE] = begin_pool(net.intervals, words[_POOL] - _HEADER, words[_PLACES])
 
 
 @apart
@@ -482,10 +494,10 @@ def _serve(state, time, until):
         while words[_FULL] == 0:
             if is_full(state):
                 return
-            segment = first_time(net.queue, net.events)
+            segment = first_time(net.queue)
             created = net.due[0] if words[_CREATED] > 0 else INFINITY
             if segment <= time and segment <= created:
-                _book_segment(state, words, net)
+                _book_segment(state, words, net, segment)
             elif created <= time:
                 _leave(state, words, net)
             else:
@@ -503,8 +515,7 @@ def _serve(state, time, until):
 def _lacks_room(state, words, net, packet, time):
     # A booking takes two intervals, and an event may lead to two. If they are not there, the unit
     # at the end of the route learns it, and the run begins again.
-    spare = words[_SPARE]
-    if has_room(net.queue, 2) and spare != NOTHING and net.nexts[spare] != NOTHING:
+    if has_room(net.queue, 2) and has_spare(net.intervals, words[_SPARE], 2):
         return False
     _give_up(state, words, net, packet, time)
     return True
@@ -515,12 +526,7 @@ def _lacks_room_for_all(state, words, net, packet, j, time):
     # The same at a router of a tree, whose outputs take an interval each and lead to an event each.
     route = net.route[packet]
     needed = 2 + outputs_at(state.parameters, net.path[route], -net.length[route], j)
-    spare = words[_SPARE]
-    room = 0
-    while room < needed and spare != NOTHING:
-        spare = net.nexts[spare]
-        room += 1
-    if room == needed and has_room(net.queue, needed):
+    if has_room(net.queue, needed) and has_spare(net.intervals, words[_SPARE], needed):
         return False
     _give_up(state, words, net, packet, time)
     return True
@@ -533,12 +539,6 @@ def _give_up(state, words, net, packet, time):
     if net.length[route] < 0:
         route += 1  # its first reader
     schedule(state, net.unit[route], time)
-
-
-@inlined
-def _number(net, packet, segment, hop):
-    upper = net.base_number[packet] + segment
-    return (upper << _SEGMENT_BITS) | (packet << _HOP_BITS) | hop
 
 
 @inlined
@@ -560,61 +560,85 @@ def _leave(state, words, net):
     port = state.parameters[net.path[route]]
     go = max(time, net.free[port])
     net.free[port] = go + flits
-    net.waited[port] += go - time
-    net.base_number[packet] = words[_SEGMENTS]
+    net.intervals[EACH_CALENDAR * port + WAITED] += go - time
     quantum = words[_QUANTUM]
-    words[_SEGMENTS] += (flits + quantum - 1) // quantum
+    segments = (flits + quantum - 1) // quantum
+    net.left[packet] = flits
+    net.tail[packet] = flits - (segments - 1) * quantum
+    length = net.length[route]
     place = packet * words[_LONGEST]
     net.booked[place] = go + flits
-    for j in range(1, abs(net.length[route])):
+    for j in range(1, abs(length)):
         net.booked[place + j] = 0
     note(state, Cause.FLITS, place_of_port(route, 0), go + flits, flits)
     ready = go + words[_INJECT] + words[_ROUTER]
-    enter(net.queue, net.events, ready, _number(net, packet, 0, 1))
+    number = (words[_SEGMENTS] << _SEGMENT_BITS) | (packet << _HOP_BITS) | 1
+    words[_SEGMENTS] += segments
+    content = _LAST if segments == 1 else 0
+    calendars = 0
+    if length > 0:
+        first = net.path[route] + 1
+        content += (first << _PORT_SHIFT) + (length - 2) * _HOP
+        calendars = _calendars(words, state.parameters, first)
+    enter(net.queue, net.events, ready, number, content, calendars)
 
 
 @inlined
-def _book_segment(state, words, net):
-    time = first_time(net.queue, net.events)
-    number = first_number(net.queue, net.events)
+def _calendars(words, parameters, port):
+    # Those that a segment needs to leave by a port, the place of which is given: as input and as
+    # output.
+    inside = EACH_CALENDAR * (words[_PORTS] + parameters[port - 1])
+    return (inside << _CALENDAR_BITS) | (EACH_CALENDAR * parameters[port])
+
+
+@inlined
+def _book_segment(state, words, net, time):
+    event = first_event(net.queue, net.events, time)
+    number = net.events[event + NUMBER]
+    content = net.events[event + CONTENT]
+    calendars = net.events[event + CONTENT + 1]
     j = number & (MOST_PORTS - 1)
     packet = (number >> _HOP_BITS) & (MOST_PACKETS - 1)
     if _lacks_room(state, words, net, packet, time):
         return
-    route = net.route[packet]
-    if net.length[route] < 0 and _lacks_room_for_all(state, words, net, packet, j, time):
+    on_tree = calendars == 0
+    if on_tree and _lacks_room_for_all(state, words, net, packet, j, time):
         return
-    drop_first(net.queue, net.events)
-    segment = (number >> _SEGMENT_BITS) - net.base_number[packet]
-    quantum = words[_QUANTUM]
-    begin = net.path[route]
-    left = net.flits[packet] - segment * quantum
-    n = min(quantum, left)
-    if j == 1 and left > quantum:
-        enter(net.queue, net.events, time + quantum, number + (1 << _SEGMENT_BITS))
-    if net.length[route] < 0:
-        _spread_segment(state, words, net, packet, segment, j, time, n, left <= quantum)
+    drop_first(net.queue, net.events, event, time)
+    n = words[_QUANTUM]
+    last = content & _LAST
+    if last != 0:
+        n = net.tail[packet]
+    elif j == 1:
+        net.left[packet] -= n
+        behind = content | _LAST if net.left[packet] <= n else content
+        enter(net.queue, net.events, time + n, number + (1 << _SEGMENT_BITS), behind, calendars)
+    if on_tree:
+        _spread_segment(state, words, net, packet, number, j, time, n, last != 0)
         return
-    inside = words[_PORTS] + state.parameters[begin + j - 1]
-    outside = state.parameters[begin + j]
+    inside = calendars >> _CALENDAR_BITS
+    outside = calendars & _CALENDAR
     place = packet * words[_LONGEST] + j
-    spare = without_past(net, inside, time, words[_SPARE])
-    spare = without_past(net, outside, time, spare)
-    c, words[_SPARE] = reserve(net, inside, outside, max(time, net.booked[place]), n, spare)
+    ready = max(time, net.booked[place])
+    c, words[_SPARE] = reserve(net.intervals, inside, outside, ready, n, time, words[_SPARE])
     if is_recording(state):
-        _note_flits(state, net, place, place_of_port(route, j), c, n, left <= quantum)
+        _note_flits(state, net, place, place_of_port(net.route[packet], j), c, n, last != 0)
     net.booked[place] = c + n
-    net.waited[outside] += c - time
-    if j + 1 < net.length[route]:
-        enter(net.queue, net.events, c + words[_WIRE] + words[_ROUTER], number + 1)
-    elif left <= quantum:
+    net.intervals[outside + WAITED] += c - time
+    if content & _HOPS != 0:
+        content += _PORT - _HOP
+        later = c + words[_WIRE] + words[_ROUTER]
+        calendars = _calendars(words, state.parameters, content >> _PORT_SHIFT)
+        enter(net.queue, net.events, later, number + 1, content, calendars)
+    elif last != 0:
+        route = net.route[packet]
         if is_recording(state):
             _note_packet(state, words, net, packet, route, n, c + words[_WIRE] + n)
         _arrive(state, net, packet, route, c + words[_WIRE] + n - 1)
 
 
 @kernel
-def _spread_segment(state, words, net, packet, segment, j, time, n, last):
+def _spread_segment(state, words, net, packet, number, j, time, n, last):
     # A segment on a tree leaves a router by all its outputs there in the same cycles.
     route = net.route[packet]
     tree = net.path[route]
@@ -622,20 +646,22 @@ def _spread_segment(state, words, net, packet, segment, j, time, n, last):
     ports = words[_PORTS]
     place = packet * words[_LONGEST] + j
     c, spare = first_in_all(
-        state.parameters, net, tree, length, j, ports, max(time, net.booked[place]), n, time,
-        words[_SPARE],
+        state.parameters, net.intervals, tree, length, j, ports, max(time, net.booked[place]), n,
+        time, words[_SPARE],
     )  # fmt: skip
-    words[_SPARE] = book_at_all(state.parameters, net, tree, length, j, ports, c, n, spare)
+    words[_SPARE] = book_at_all(
+        state.parameters, net.intervals, tree, length, j, ports, c, n, time, spare
+    )
     if is_recording(state):
         _note_flits_of_all(state, net, tree, length, j, place, route, c, n, last)
     net.booked[place] = c + n
     k = j
     while True:
-        net.waited[state.parameters[tree + k]] += c - time
+        net.intervals[EACH_CALENDAR * state.parameters[tree + k] + WAITED] += c - time
         to = leads_to(state.parameters, tree, length, k)
         if to < length:
             later = c + words[_WIRE] + words[_ROUTER]
-            enter(net.queue, net.events, later, _number(net, packet, segment, to))
+            enter(net.queue, net.events, later, number - j + to, _LAST if last else 0, 0)
         elif last:
             first = to - length
             for reader in range(first, first + readers_at(state.parameters, tree, length, k)):

@@ -1,124 +1,222 @@
 """A queue of events by time, and by number where times are equal, for many that are far ahead.
 
 Ports with a queue have segments that go on after ten thousands of cycles, so that a heap of all
-events is large, and every event passes through all of it. Only those of the next few cycles are in
-a heap; the others lie in buckets of so many cycles each, in any order, and come into the heap when
-their cycles are next. Bucket numbers repeat, so that a bucket may also have events that are later.
+events is large, and every event passes through all of it. Here an event passes through three lists
+at most. The events of the present window of cycles have a list for every cycle, in the order of
+their numbers; bits say which cycles have one. Later events have a list for every window, in any
+order, with the least time of each. What is beyond these windows is in one list.
+
+Windows are counted from cycle 0, so that a list of a cycle or a window has no other events. An
+event comes into the present window when its first event is served, not when it is looked for: until
+then events may be entered that come before.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY
-from stepsim.kernels.noc.heap import drop_event, push_event
 
-_NEAR: Final = 0  # events in the heap
-_FAR: Final = 1  # events in buckets
-_HORIZON: Final = 2  # first cycle whose events are in buckets
-_SPARE: Final = 3  # one more than the first place in buckets without use
-_PLACES: Final = 4
-_BUCKETS: Final = 5  # one more than the first place of each
-_CYCLE_BITS: Final = 5
-_BUCKET_BITS: Final = 12
-_MASK: Final = (1 << _BUCKET_BITS) - 1
-QUEUE_WORDS: Final = _BUCKETS + (1 << _BUCKET_BITS)
+_PLACES: Final = 0  # end of the places for events
+_SPARE: Final = 1  # first place that is no longer used, 0 for none
+_UNUSED: Final = 2  # first place that never was
+_COUNT: Final = 3  # events
+_NEAR: Final = 4  # events of the present window
+_WINDOW: Final = 5  # the present one
+_SERVED: Final = 6  # word of bits of the cycle that was served last
+_COMING: Final = 7  # first later window that may have events
+_BEYOND: Final = 8  # first event and least time of a list
+_BITS: Final = 10
+
+_CYCLE_BITS: Final = 12
+_CYCLE_MASK: Final = (1 << _CYCLE_BITS) - 1
+_WINDOW_BITS: Final = 10
+_WINDOW_MASK: Final = (1 << _WINDOW_BITS) - 1
+_WORD_BITS: Final = 5
+_BIT_MASK: Final = (1 << _WORD_BITS) - 1
+
+_CYCLES: Final = _BITS + (1 << (_CYCLE_BITS - _WORD_BITS))
+_WINDOWS: Final = _CYCLES + (1 << _CYCLE_BITS)
+QUEUE_WORDS: Final = _WINDOWS + (2 << _WINDOW_BITS)
 """Words of a queue that can be counted beforehand."""
 
+_TIME: Final = 0
+_LAST: Final = 0  # of the first event of a cycle: the last one; its time is known
+NUMBER: Final = 1
+"""Word of an event: its number, which no other event has at that time."""
+_AFTER: Final = 2  # next event of the list
+CONTENT: Final = 3
+"""First of two words of an event that were entered with it."""
 EACH_EVENT: Final = 5
-"""Words of a place for an event: time and number in the heap; time, number and the next place of a
-bucket."""
+"""Words of a place for an event."""
 
 
 @inlined
 def begin_queue(queue, places):
-    """An empty queue of so many places; its words are zero."""
+    """An empty queue of so many places, the first of which stays empty; its words are zero."""
     queue[_PLACES] = places
+    queue[_UNUSED] = EACH_EVENT
+    queue[_COMING] = 1 << _WINDOW_BITS
 
 
 @inlined
 def has_room(queue, count):
     """Whether so many events more fit."""
-    return queue[_NEAR] + queue[_FAR] + count <= queue[_PLACES]
+    return queue[_COUNT] + count < queue[_PLACES]
 
 
 @inlined
-def enter(queue, events, time, number):
-    """Add an event."""
-    if time < queue[_HORIZON]:
-        places = queue[_PLACES]
-        queue[_NEAR] = push_event(events, events[places:], queue[_NEAR], time, number)
-        return
-    far = queue[_FAR]
-    if far == 0 and queue[_NEAR] == 0:
-        queue[_HORIZON] = time >> _CYCLE_BITS << _CYCLE_BITS
+def enter(queue, events, time, number, content, more):
+    """Add an event with two words of content."""
     place = queue[_SPARE]
-    at = 2 * queue[_PLACES] + 3 * (place - 1)
     if place == 0:
-        # Places are used for the first time one after the other while none is given back.
-        at = 2 * queue[_PLACES] + 3 * far
-        place = far + 1
+        place = queue[_UNUSED]
+        queue[_UNUSED] += EACH_EVENT
     else:
-        queue[_SPARE] = events[at + 2]
-    bucket = _BUCKETS + ((time >> _CYCLE_BITS) & _MASK)
-    events[at] = time
-    events[at + 1] = number
-    events[at + 2] = queue[bucket]
-    queue[bucket] = place
-    queue[_FAR] = far + 1
+        queue[_SPARE] = events[place + _AFTER]
+    events[place + _TIME] = time
+    events[place + NUMBER] = number
+    events[place + CONTENT] = content
+    events[place + CONTENT + 1] = more
+    queue[_COUNT] += 1
+    if time >> _CYCLE_BITS == queue[_WINDOW]:
+        _enter_cycle(queue, events, place, time, number)
+    else:
+        _enter_later(queue, events, place, time)
+
+
+@inlined
+def _enter_cycle(queue, events, place, time, number):
+    queue[_NEAR] += 1
+    cycle = time & _CYCLE_MASK
+    first = queue[_CYCLES + cycle]
+    if first == 0:
+        events[place + _LAST] = place
+        queue[_CYCLES + cycle] = place
+        queue[_BITS + (cycle >> _WORD_BITS)] |= 1 << (cycle & _BIT_MASK)
+    elif number < events[first + NUMBER]:
+        events[place + _AFTER] = first
+        events[place + _LAST] = events[first + _LAST]
+        queue[_CYCLES + cycle] = place
+    else:
+        _enter_behind(events, first, place, number)
+
+
+@inlined
+def _enter_behind(events, first, place, number):
+    # Most events of a cycle come in the order of their numbers.
+    before = events[first + _LAST]
+    if events[before + NUMBER] < number:
+        events[first + _LAST] = place
+    else:
+        before = first
+        while events[events[before + _AFTER] + NUMBER] < number:
+            before = events[before + _AFTER]
+        events[place + _AFTER] = events[before + _AFTER]
+    events[before + _AFTER] = place
+
+
+@inlined
+def _enter_later(queue, events, place, time):
+    window = time >> _CYCLE_BITS
+    which = _BEYOND
+    if window >> _WINDOW_BITS == queue[_WINDOW] >> _WINDOW_BITS:
+        which = _WINDOWS + ((window & _WINDOW_MASK) << 1)
+        if window < queue[_COMING]:
+            queue[_COMING] = window
+    first = queue[which]
+    if first == 0 or time < queue[which + 1]:
+        queue[which + 1] = time
+    events[place + _AFTER] = first
+    queue[which] = place
+
+
+@inlined
+def first_time(queue):
+    """The time of the first event; INFINITY without one."""
+    if queue[_NEAR] == 0:
+        return _first_later(queue)
+    word = queue[_SERVED]
+    bits = queue[_BITS + word]
+    while bits == 0:
+        word += 1
+        bits = queue[_BITS + word]
+    cycle = (word << _WORD_BITS) + _lowest(bits)
+    return (queue[_WINDOW] << _CYCLE_BITS) + cycle
+
+
+@inlined
+def _lowest(bits):
+    # The number of the lowest bit of up to 32: how many are below it.
+    below = (bits & -bits) - 1
+    below = below - ((below >> 1) & 0x55555555)
+    below = (below & 0x33333333) + ((below >> 2) & 0x33333333)
+    below = (below + (below >> 4)) & 0x0F0F0F0F
+    return ((below * 0x01010101) >> 24) & 0xFF
 
 
 @kernel
-def _come_near(queue, events):
-    # The events of the next bucket that has some come into the heap.
-    places = queue[_PLACES]
-    while queue[_NEAR] == 0:
-        number = queue[_HORIZON] >> _CYCLE_BITS
-        queue[_HORIZON] += 1 << _CYCLE_BITS
-        bucket = _BUCKETS + (number & _MASK)
-        place = queue[bucket]
-        if place == 0:
-            continue
-        kept = np.int64(0)
-        while place != 0:
-            at = 2 * places + 3 * (place - 1)
-            after = events[at + 2]
-            time = events[at]
-            if time >> _CYCLE_BITS == number:
-                queue[_NEAR] = push_event(
-                    events, events[places:], queue[_NEAR], time, events[at + 1]
-                )
-                queue[_FAR] -= 1
-                events[at + 2] = queue[_SPARE]
-                queue[_SPARE] = place
-            else:
-                events[at + 2] = kept
-                kept = place
-            place = after
-        queue[bucket] = kept
+def _first_later(queue):
+    if queue[_COUNT] == 0:
+        return INFINITY
+    end = ((queue[_WINDOW] >> _WINDOW_BITS) + 1) << _WINDOW_BITS
+    window = queue[_COMING]
+    while window < end and queue[_WINDOWS + ((window & _WINDOW_MASK) << 1)] == 0:
+        window += 1
+    queue[_COMING] = window
+    if window < end:
+        return queue[_WINDOWS + ((window & _WINDOW_MASK) << 1) + 1]
+    return queue[_BEYOND + 1]
 
 
 @inlined
-def first_time(queue, events):
-    """The time of the first event; INFINITY without one. The event is then in front."""
+def first_event(queue, events, time):
+    """The place of the first event, which is at ``time``, as :func:`first_time` says."""
     if queue[_NEAR] == 0:
-        if queue[_FAR] == 0:
-            return INFINITY
-        _come_near(queue, events)
-    return events[0]
+        _come_near(queue, events, time)
+    return queue[_CYCLES + (time & _CYCLE_MASK)]
+
+
+@kernel
+def _come_near(queue, events, time):
+    # The window of the first event is the present one from now on.
+    window = time >> _CYCLE_BITS
+    nearer = window >> _WINDOW_BITS != queue[_WINDOW] >> _WINDOW_BITS
+    queue[_WINDOW] = window
+    queue[_SERVED] = 0
+    if nearer:
+        queue[_COMING] = ((window >> _WINDOW_BITS) + 1) << _WINDOW_BITS
+        place = queue[_BEYOND]
+        queue[_BEYOND] = 0
+        while place != 0:
+            after = events[place + _AFTER]
+            _enter_later(queue, events, place, events[place + _TIME])
+            place = after
+    which = _WINDOWS + ((window & _WINDOW_MASK) << 1)
+    place = queue[which]
+    queue[which] = 0
+    while place != 0:
+        after = events[place + _AFTER]
+        _enter_cycle(queue, events, place, events[place + _TIME], events[place + NUMBER])
+        place = after
 
 
 @inlined
-def first_number(queue, events):
-    """The number of the first event, after :func:`first_time`."""
-    return events[queue[_PLACES]]
-
-
-@inlined
-def drop_first(queue, events):
-    """Remove the first event."""
-    places = queue[_PLACES]
-    queue[_NEAR] = drop_event(events, events[places:], queue[_NEAR])
+def drop_first(queue, events, place, time):
+    """Remove the first event, which is at a place and a time."""
+    cycle = time & _CYCLE_MASK
+    word = cycle >> _WORD_BITS
+    queue[_SERVED] = word
+    queue[_COUNT] -= 1
+    queue[_NEAR] -= 1
+    last = events[place + _LAST]
+    if last == place:
+        queue[_CYCLES + cycle] = 0
+        queue[_BITS + word] &= ~(1 << (cycle & _BIT_MASK))
+    else:
+        after = events[place + _AFTER]
+        events[after + _LAST] = last
+        queue[_CYCLES + cycle] = after
+    events[place + _AFTER] = queue[_SPARE]
+    queue[_SPARE] = place

@@ -14,7 +14,14 @@ import numpy as np
 from stepsim.kernels.build.by_reference import by_reference
 from stepsim.kernels.build.entry_point import cached_entry
 from stepsim.kernels.build.jit import apart, inlined
-from stepsim.kernels.noc.calendars import NOTHING, reserve, without_past
+from stepsim.kernels.noc.calendars import (
+    EACH_CALENDAR,
+    NOTHING,
+    has_spare,
+    new_calendars,
+    reserve,
+    with_more_intervals,
+)
 from stepsim.kernels.noc.heap import drop_key, push_key
 
 
@@ -39,7 +46,7 @@ class LinkTraffic(NamedTuple):
     hop : next hop of the segment of every event. [events]
     booked : end of the packet's last segment, at every place of ``path``.
     free : first cycle in which the injection port is free. [ports]
-    first, last, begins, ends, nexts : calendars and the pool of their intervals.
+    intervals : of the calendars of all ports, as outputs and as inputs.
     heap : keys of events.
     inject, arrival : of every packet: first flit leaves the source, last one is there. Written.
     waited : cycles that segments waited for each port. [ports] Written.
@@ -60,11 +67,7 @@ class LinkTraffic(NamedTuple):
     hop: Any
     booked: Any
     free: Any
-    first: Any
-    last: Any
-    begins: Any
-    ends: Any
-    nexts: Any
+    intervals: Any
     heap: Any
     inject: Any
     arrival: Any
@@ -79,7 +82,7 @@ _BITS: Final = 4
 _PORTS: Final = 5
 _SIZE: Final = 6  # of the heap
 _NEXT: Final = 7  # of the roots
-_SPARE: Final = 8  # first node of the pool without use
+_SPARE: Final = 8  # first spare interval
 _HOPS: Final = 9  # segments times hops that are done
 _ROOTS: Final = 10
 _WORDS: Final = 11
@@ -102,39 +105,25 @@ def new_link_traffic(
     words[_SPARE] = NOTHING
     roots = np.flatnonzero(waiting == 0)
     words[_ROOTS] = len(roots)
-    nothing = np.zeros(0, np.int64)
     return LinkTraffic(
         words, create.copy(), flits, begin, path, event,
         packet=np.repeat(np.arange(packets), segments + 1),
         roots=roots, waiting=waiting.copy(), delay=delay,
         child_begin=child_begin, child=child, hop=np.zeros(events, np.int64),
         booked=np.zeros(len(path), np.int64), free=np.zeros(ports, np.int64),
-        first=np.full(2 * ports, NOTHING, np.int64), last=np.full(2 * ports, NOTHING, np.int64),
-        begins=nothing, ends=nothing, nexts=nothing,
-        heap=np.empty(events, np.int64), inject=np.full(packets, -1, np.int64),
-        arrival=np.full(packets, -1, np.int64), waited=np.zeros(ports, np.int64),
+        intervals=new_calendars(2 * ports), heap=np.empty(events, np.int64),
+        inject=np.full(packets, -1, np.int64), arrival=np.full(packets, -1, np.int64),
+        waited=np.zeros(ports, np.int64),
     )  # fmt: skip
 
 
 def run_link_traffic(traffic: LinkTraffic) -> int:
     """Run until every packet has arrived; returns the hops of segments that were booked."""
     while run_link(traffic) < 0:
-        traffic = _with_more_nodes(traffic)
+        intervals, first = with_more_intervals(traffic.intervals, traffic.words[_SPARE])
+        traffic.words[_SPARE] = first
+        traffic = traffic._replace(intervals=intervals)
     return int(traffic.words[_HOPS])
-
-
-def _with_more_nodes(traffic: LinkTraffic) -> LinkTraffic:
-    """The same with twice the intervals; in the middle of a run as well."""
-    there = len(traffic.begins)
-    size = max(256, 2 * there)
-    more = {
-        name: np.concatenate([getattr(traffic, name), np.zeros(size - there, np.int64)])
-        for name in ("begins", "ends", "nexts")
-    }
-    more["nexts"][there:] = np.arange(there + 1, size + 1)
-    more["nexts"][-1] = traffic.words[_SPARE]
-    traffic.words[_SPARE] = there
-    return traffic._replace(**more)
 
 
 @inlined
@@ -166,6 +155,7 @@ def _run(state):
     spare = words[_SPARE]
     hops = words[_HOPS]
     heap = state.heap
+    intervals = state.intervals
     roots = words[_ROOTS]
     root_key = 0
     if position < roots:
@@ -173,7 +163,7 @@ def _run(state):
         root_key = (state.create[root] << bits) | state.event[root]
     while size > 0 or position < roots:
         # A booking takes an interval of each of two calendars.
-        if spare == NOTHING or state.nexts[spare] == NOTHING:
+        if not has_spare(intervals, spare, 2):
             words[_SIZE] = size
             words[_NEXT] = position
             words[_SPARE] = spare
@@ -209,13 +199,12 @@ def _run(state):
         if j == 1 and left > quantum:
             state.hop[event + 1] = 1
             size = push_key(heap, size, ((time + quantum) << bits) | (event + 1))
-        inside = inputs + state.path[begin + j - 1]
-        outside = state.path[begin + j]
-        spare = without_past(state, inside, time, spare)
-        spare = without_past(state, outside, time, spare)
-        c, spare = reserve(state, inside, outside, max(time, state.booked[begin + j]), n, spare)
+        port = state.path[begin + j]
+        inside = EACH_CALENDAR * (inputs + state.path[begin + j - 1])
+        ready = max(time, state.booked[begin + j])
+        c, spare = reserve(intervals, inside, EACH_CALENDAR * port, ready, n, time, spare)
         state.booked[begin + j] = c + n
-        state.waited[outside] += c - time
+        state.waited[port] += c - time
         if begin + j + 1 < state.begin[i + 1]:
             state.hop[event] = j + 1
             size = push_key(heap, size, ((c + wire + router) << bits) | event)

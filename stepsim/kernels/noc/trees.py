@@ -10,7 +10,7 @@ its router; and twice the number of its readers, plus 1 for the last output of a
 from __future__ import annotations
 
 from stepsim.kernels.build.jit import inlined, kernel
-from stepsim.kernels.noc.calendars import NOTHING, book, first_free, without_past
+from stepsim.kernels.noc.calendars import EACH_CALENDAR, book_at, first_free, without_past
 
 
 @inlined
@@ -57,11 +57,16 @@ def is_last(parameters, tree, length, k):
 @inlined
 def _input(parameters, tree, length, j, ports):
     # The calendar of the input of the router with the outputs from j on.
-    return ports + parameters[tree + leads_from(parameters, tree, length, j)]
+    return EACH_CALENDAR * (ports + parameters[tree + leads_from(parameters, tree, length, j)])
+
+
+@inlined
+def _output(parameters, tree, k):
+    return EACH_CALENDAR * parameters[tree + k]
 
 
 @kernel
-def first_in_all(parameters, net, tree, length, j, ports, c, n, time, spare):
+def first_in_all(parameters, intervals, tree, length, j, ports, c, n, time, spare):
     """The first ``n`` cycles from ``c`` on in which an input and all outputs of a router are free.
 
     Intervals that are over at ``time`` are given back. ``ports`` is the number of ports, behind
@@ -70,13 +75,13 @@ def first_in_all(parameters, net, tree, length, j, ports, c, n, time, spare):
     Returns
     -------
     tuple
-        The first of these cycles, and the first spare node.
+        The first of these cycles, and the first spare interval.
     """
     inside = _input(parameters, tree, length, j, ports)
-    spare = without_past(net, inside, time, spare)
+    spare = without_past(intervals, inside, time, spare)
     k = j
     while True:
-        spare = without_past(net, parameters[tree + k], time, spare)
+        spare = without_past(intervals, _output(parameters, tree, k), time, spare)
         if is_last(parameters, tree, length, k):
             break
         k += 1
@@ -85,7 +90,7 @@ def first_in_all(parameters, net, tree, length, j, ports, c, n, time, spare):
         begin = c
         k = j
         while True:
-            c, _, _, _, _ = first_free(net, inside, parameters[tree + k], c, n)
+            c, _, _, _, _ = first_free(intervals, inside, _output(parameters, tree, k), c, n)
             if is_last(parameters, tree, length, k):
                 break
             k += 1
@@ -93,23 +98,13 @@ def first_in_all(parameters, net, tree, length, j, ports, c, n, time, spare):
 
 
 @kernel
-def book_at_all(parameters, net, tree, length, j, ports, c, n, spare):
-    """Take [c, c + n) at the input and all outputs of a router; the first spare node."""
-    spare = _book_at(net, _input(parameters, tree, length, j, ports), c, n, spare)
+def book_at_all(parameters, intervals, tree, length, j, ports, c, n, time, spare):
+    """Take [c, c + n) at the input and all outputs of a router; the first spare interval."""
+    spare = book_at(intervals, _input(parameters, tree, length, j, ports), c, n, time, spare)
     k = j
     while True:
-        spare = _book_at(net, parameters[tree + k], c, n, spare)
+        spare = book_at(intervals, _output(parameters, tree, k), c, n, time, spare)
         if is_last(parameters, tree, length, k):
             break
         k += 1
     return spare
-
-
-@kernel
-def _book_at(net, calendar, c, n, spare):
-    before = NOTHING
-    after = net.first[calendar]
-    while after != NOTHING and net.ends[after] <= c:
-        before = after
-        after = net.nexts[after]
-    return book(net, calendar, before, after, c, c + n, spare)
