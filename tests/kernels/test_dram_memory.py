@@ -7,7 +7,7 @@ from hypothesis import given, strategies as hs
 
 import stepsim as st
 from stepsim.graph import wire
-from stepsim.lowering import Network, network_of
+from stepsim.lowering import Network, checked_places, network_of
 from tests.engine_backend import run_engine
 from tests.oracle.compare import assert_same
 from tests.oracle.interpreter import interpret
@@ -53,6 +53,17 @@ def test_random_accesses_share_requests_with_the_access_before(
     machine: str, loads: list[int], stores: list[int]
 ) -> None:
     network = _chosen(machine, loads, stores)
+    assert_same(run_engine(network), interpret(network), accounts=True, names=NAMES)
+
+
+def test_the_first_tile_of_a_stream_shares_no_request_wherever_it_begins() -> None:
+    with st.Program("moved", compute_bw=64) as program:
+        st.linear_load(st.spec(32, 16, name="x"), (8, 16)).flatten(0, 1).consume()
+    target = st.load_machine("hdl-dram")
+    places = {"x": {"base": 160, "layout": "stream"}}
+    # Four tiles of 256 bytes and 4 of padding, from byte 160 to 1200: the first three of 512.
+    assert st.simulate(program, target, addresses=places).memory_requests == 3
+    network = network_of(wire(program, {}), target, None, checked_places(places))
     assert_same(run_engine(network), interpret(network), accounts=True, names=NAMES)
 
 

@@ -103,12 +103,13 @@ def _requests_of(words, its, tile, size):
     length = words[its + ROW_BYTES]
     if words[its + IS_STREAM] != 0:
         begin = _run_begin(words, its, tile, 0)
+        first = begin // size
+        # The first tile shares nothing, wherever it begins; any other, with the tile before it.
+        shared = tile != 0 and first * size != begin
         if words[its + IS_RANDOM] != 0:
-            # What it shares is with the tile before in time, of which all was requested by now.
-            first = begin // size
+            # That is the tile before in time, of which all was requested by now.
             shared = tile != 0 and first * size == words[its + LAST]
-            return (begin + length - 1) // size - first + (0 if shared else 1)
-        return (begin + length + size - 1) // size - (begin + size - 1) // size
+        return (begin + length - 1) // size - first + (0 if shared else 1)
     count = 0
     for row in range(words[its + ROWS]):
         begin = _run_begin(words, its, tile, row)
