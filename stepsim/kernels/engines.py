@@ -84,6 +84,11 @@ def _loop(model: str, carries: Carries) -> Any:
             "advance_memory": advance,
             "ends_from": kernels.get("ends_from", unknown),
         }
+        if ALL_MODELS[model].addressed:
+            its |= {
+                "first_end": kernels.get("ends_from"),
+                "last_bundle_of": chip_memories.next_cycle_of,
+            }
         kernels = {
             name: inlined(_with(_plain(getattr(around, name)), f"{name}_{model}", **its))
             for name in ("issue", "advance")

@@ -3,7 +3,8 @@
 Every tensor named by loads and stores gets a *region*: a first byte, a size, and a layout. Loads
 and stores of one tensor share its region; those of unnamed tensors have one each. In the layout
 ``stream`` every operator has its own region, with a copy of each tile that it moves more than
-once.
+once. Each of several chips has a DRAM with regions of its own: of a tensor that loads on several
+chips name, each has a copy.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class Region:
     layout : order of its bytes.
     known : whether the size is known before the run; otherwise it is the remaining space, and tiles
         beyond it wrap around to the base.
+    chip : the chip in whose memory it is.
     """
 
     tensor: str
@@ -68,6 +70,7 @@ class Region:
     size: int
     layout: str
     known: bool = True
+    chip: int = 0
 
 
 @frozen
@@ -76,35 +79,43 @@ class AddressMap:
 
     Attributes
     ----------
-    regions : the tensors. accesses : by the name of the unit.
-    capacity : bytes of the DRAM.
+    regions : the tensors, chip by chip. accesses : by the name of the unit.
+    capacity : bytes of the DRAM of a chip.
+    chips : chips in whose memory there are tensors.
     """
 
     regions: tuple[Region, ...]
     accesses: Mapping[str, PortAccess]
     capacity: int
+    chips: tuple[int, ...] = (0,)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The assumptions about tensors that the program does not fully specify, one sentence
         each."""
         return tuple(
-            f"{region.tensor}: the number of its tiles is not known before the run; it gets "
-            f"{region.size:,} bytes, and tiles beyond them wrap around to its base"
+            f"{region.tensor}{self._on(region)}: the number of its tiles is not known before the "
+            f"run; it gets {region.size:,} bytes, and tiles beyond them wrap around to its base"
             for region in self.regions
             if not region.known
         )
 
+    def _on(self, region: Region) -> str:
+        return f" on chip {region.chip}" if len(self.chips) > 1 else ""
+
     def rows(self, timing: DramTiming) -> list[dict[str, Any]]:
         """One row per region: tensor, operators, base, bytes, layout, and over how many channels
-        its requests go, with the largest share of one of them."""
+        its requests go, with the largest share of one of them; of a program on several chips, also
+        its chip."""
         words = dram_words(timing.spec)
         found = []
         for region in self.regions:
             counts = _channel_counts(words, timing, region)
             found.append(
                 {
-                    "tensor": region.tensor, "operators": list(region.operators),
+                    "tensor": region.tensor,
+                    **({"chip": region.chip} if len(self.chips) > 1 else {}),
+                    "operators": list(region.operators),
                     "base": region.base, "bytes": region.size, "layout": region.layout,
                     "channels": len(counts), "of": timing.spec.channels,
                     "most_loaded": max(counts.values()) / sum(counts.values()),
@@ -223,19 +234,24 @@ def address_map(
         * spec.columns * spec.access_bytes
     )  # fmt: skip
     layouts = {user.unit.name: (_of(given, user).layout or rules.layout) for user in users}
-    groups: dict[str, list[_User]] = {}
-    for user in users:
-        own = layouts[user.unit.name] == "stream"
-        groups.setdefault(f"{user.unit.name}" if own else user.tensor, []).append(user)
-    regions = _placed(wiring, machine, groups, layouts, given, capacity)
+    regions: list[Region] = []
     accesses = {}
-    for mark, (key, members) in enumerate(groups.items()):
-        region = regions[key]
-        for user in members:
-            access = _access(user, region, machine)
-            aliased = rules.bases == "zero"
-            accesses[user.unit.name] = access._replace(mark=mark << _MARK if aliased else 0)
-    return AddressMap(tuple(regions.values()), accesses, capacity)
+    chips = tuple(sorted({user.unit.chip for user in users})) or (0,)
+    for chip in chips:
+        groups: dict[str, list[_User]] = {}
+        for user in users:
+            if user.unit.chip == chip:
+                own = layouts[user.unit.name] == "stream"
+                groups.setdefault(user.unit.name if own else user.tensor, []).append(user)
+        placed = _placed(wiring, machine, groups, layouts, given, capacity)
+        for mark, (key, members) in enumerate(groups.items()):
+            region = replace(placed[key], chip=chip)
+            regions.append(region)
+            for user in members:
+                access = _access(user, region, machine)
+                aliased = rules.bases == "zero"
+                accesses[user.unit.name] = access._replace(mark=mark << _MARK if aliased else 0)
+    return AddressMap(tuple(regions), accesses, capacity, chips)
 
 
 def _rules(machine: Machine) -> Addresses:

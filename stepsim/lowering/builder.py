@@ -248,7 +248,7 @@ class ImageBuilder:
             if network.timing.engine_model not in OF_CHIPS:
                 raise LoweringError(
                     f"memory model {network.timing.memory_model!r} is for units on one chip; "
-                    f"{', '.join(CAN_BE_BOUNDED)} are for several"
+                    f"{', '.join(OF_CHIPS[:-1])} are for several"
                 )
             with_ports.sort(key=lambda unit: between.units[unit])
             chips = np.array([between.units[unit] for unit in with_ports], np.int64)
@@ -486,10 +486,8 @@ def memory_table(
     """
     if ports_of_chips:
         ends = np.cumsum(ports_of_chips).tolist()
-        parts = [
-            bundles[end - count : end] for end, count in zip(ends, ports_of_chips, strict=True)
-        ]
-        tables = [memory_table(timing, part) for part in parts]
+        parts = [slice(end - count, end) for end, count in zip(ends, ports_of_chips, strict=True)]
+        tables = [memory_table(timing, bundles[part], accesses[part]) for part in parts]
         return tables_of_chips(timing.engine_model, tables, ports_of_chips)
     if timing.memory_model not in memory.MEMORY_MODELS:
         known = ", ".join(memory.MEMORY_MODELS)

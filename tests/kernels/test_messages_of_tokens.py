@@ -248,8 +248,8 @@ def test_the_first_slot_of_the_arena_is_no_message() -> None:
     assert_same(run_engine(network), interpret(network), accounts=True)
 
 
-def test_a_memory_with_addresses_is_for_one_chip() -> None:
+def test_a_memory_model_that_cannot_be_copied_is_refused() -> None:
     network = replace(_loads(TimingParams(), [1, 1]), between=ChipLinks((0, 0, 1, 1)))
-    network = replace(network, timing=replace(network.timing, memory_model="dram"))
-    with pytest.raises(LoweringError, match="memory model 'dram' is for units on one chip"):
+    network = replace(network, timing=replace(network.timing, memory_model="of a package"))
+    with pytest.raises(LoweringError, match="memory model 'of a package' is for units on one chip"):
         build_image(network)

@@ -97,7 +97,6 @@ def _build(
     node: MemoryNode | DramNode | ChipMemories
     node = MemoryNode(network.timing) if dram is None else DramNode(dram)
     if network.between is not None:
-        assert dram is None
         node = ChipMemories(network.timing, network.between.chips)
     units = []
     for number, spec in enumerate(network.units):
@@ -114,13 +113,15 @@ def _build(
         else:
             unit.awaited = {channel.name for channel in unit.ins}
         if spec.op in READERS | WRITERS:
-            if isinstance(node, DramNode):
-                unit.port = node.attach(network.accesses[spec.name], spec.params["par"])
-            elif isinstance(node, ChipMemories):
+            own = node
+            if isinstance(node, ChipMemories):
                 assert network.between is not None
-                unit.port = node.nodes[network.between.units[number]].attach(spec.op)
+                own = node.nodes[network.between.units[number]]
+            if isinstance(own, DramNode):
+                unit.port = own.attach(network.accesses[spec.name], spec.params["par"])
             else:
-                unit.port = node.attach(spec.op)
+                assert isinstance(own, MemoryNode)
+                unit.port = own.attach(spec.op)
         if spec.op in CARRIERS:
             unit.carries = mesh
         units.append(unit)

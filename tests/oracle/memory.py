@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from stepsim.lowering.network import TimingParams
-from tests.oracle.dram_node import DramPort, dram_access
+from tests.oracle.dram_node import DramNode, DramPort, dram_access
 from tests.oracle.fabric import CLOSED, Abort, Steps, Unit
 from tests.oracle.payloads import ceil_div, linear_levels, tile
 from tests.oracle.units_basic import head_all
@@ -145,7 +145,10 @@ class ChipMemories:
     """A memory node for each of several chips, all in the same cycle."""
 
     def __init__(self, timing: TimingParams, chips: int) -> None:
-        self.nodes = [MemoryNode(timing) for _ in range(chips)]
+        dram = timing.dram
+        self.nodes: list[MemoryNode | DramNode] = [
+            MemoryNode(timing) if dram is None else DramNode(dram) for _ in range(chips)
+        ]
 
     @property
     def clk(self) -> int:

@@ -49,20 +49,24 @@ def on_chips(
 
 
 @st.composite
-def chip_networks(draw: st.DrawFn, networks: st.SearchStrategy[Network]) -> Network:
-    """Networks on random chips, with random links and memories."""
+def chip_networks(
+    draw: st.DrawFn, networks: st.SearchStrategy[Network], *, memories: bool = True
+) -> Network:
+    """Networks on random chips, with random links, and random memories instead of their own."""
     network = draw(networks)
     chips = draw(st.integers(1, 5))
     topology = draw(st.sampled_from(TOPOLOGIES))
     place = st.integers(0, chips - 1)
     places = draw(st.lists(place, min_size=len(network.units), max_size=len(network.units)))
-    timing = replace(
-        network.timing,
-        memory_model=draw(st.sampled_from(["published", "interleaved", "uncontended"])),
-        outstanding=draw(st.sampled_from([None, None, 1, 5])),
-    )
+    if memories:
+        timing = replace(
+            network.timing,
+            memory_model=draw(st.sampled_from(["published", "interleaved", "uncontended"])),
+            outstanding=draw(st.sampled_from([None, None, 1, 5])),
+        )
+        network = replace(network, timing=timing)
     return on_chips(
-        replace(network, timing=timing),
+        network,
         places,
         topology=topology,
         chips=chips,

@@ -99,16 +99,21 @@ def _show_addresses(program: Program, machine: Machine, as_json: bool) -> None:
         print_json({"capacity_bytes": placed.capacity, "tensors": rows})
     else:
         used = sum(row["bytes"] for row in rows)
-        title = f"{program.name} on {machine.name}: {used:,} of {placed.capacity:,} bytes"
+        chips = len(placed.chips)
+        room = (
+            f"{placed.capacity:,} bytes" if chips == 1 else f"{chips} x {placed.capacity:,} bytes"
+        )
+        title = f"{program.name} on {machine.name}: {used:,} of {room}"
         table = rich.table.Table(box=None, pad_edge=False, title=title, title_justify="left")
-        for name in ("tensor", "operators", "layout"):
+        of_chip = ("chip",) if chips > 1 else ()
+        for name in ("tensor", *of_chip, "operators", "layout"):
             table.add_column(name, overflow="fold")
         for name in ("base", "bytes", "channels", "most loaded"):
             table.add_column(name, justify="right")
         for row in rows:
             table.add_row(
-                rich.text.Text(row["tensor"]), rich.text.Text(", ".join(row["operators"])),
-                row["layout"],
+                rich.text.Text(row["tensor"]), *(str(row[name]) for name in of_chip),
+                rich.text.Text(", ".join(row["operators"])), row["layout"],
                 f"{row['base']:#x}", f"{row['bytes']:,}", f"{row['channels']} of {row['of']}",
                 f"{row['most_loaded']:.1%}",
             )  # fmt: skip

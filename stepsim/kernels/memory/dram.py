@@ -302,6 +302,13 @@ def _next_cycle(state, words, header, cycle, limit):
     return max(first, cycle)
 
 
+@DRAM.ends_from
+def ends_from(state):
+    words = state.memory_table
+    cycle = max(state.globals[0].memory_now, 1)
+    return _next_cycle(state, words, header_of(state), cycle, INFINITY - 1)
+
+
 @DRAM.advance
 def advance(state, limit):
     """Run all cycles up to ``limit``, or up to the first completion created on the way."""

@@ -3,7 +3,8 @@
 Each has its own ports, channels and table, in parts of the arrays of the run that lie one behind
 the other. A memory is only advanced to where an access on it may be complete: until then nothing
 that happens on its chip or elsewhere depends on it, and nothing that happens before that can add a
-request that it had to know of. What happens first on any chip is found in a tree.
+request that it had to know of. Of a memory with addresses that is the next cycle in which anything
+happens in it. What happens first on any chip is found in a tree.
 
 Words of the table of a run, in front of the tables of the chips: ``HEADER`` by name, then ``_EACH``
 for every chip, the chip of every port, and the tree.
@@ -23,6 +24,7 @@ from stepsim.kernels.layout import INFINITY, State
 from stepsim.kernels.memory.bounded import BOUNDED
 from stepsim.kernels.memory.declaration import MemoryTable
 from stepsim.kernels.memory.dispatch import advance as advance_memory, issue as issue_at_memory
+from stepsim.kernels.memory.dram import DRAM
 from stepsim.kernels.memory.interleaved import INTERLEAVED
 from stepsim.kernels.memory.published import PUBLISHED
 from stepsim.kernels.memory.table import moved_tables
@@ -36,8 +38,8 @@ from stepsim.kernels.noc.messages import (
 from stepsim.kernels.parking import is_due
 from stepsim.kernels.recording.journal import is_full
 
-OF_CHIPS: Final = (INTERLEAVED.name, PUBLISHED.name, UNCONTENDED.name, BOUNDED.name)
-"""Memory models that several chips can have."""
+OF_CHIPS: Final = (INTERLEAVED.name, PUBLISHED.name, UNCONTENDED.name, DRAM.name, BOUNDED.name)
+"""Memory models that several chips can have, the one that no machine names last."""
 
 _OF_PORT: Final = 0  # place of the chip of every port
 _TREE: Final = 1
@@ -148,9 +150,21 @@ def _last_bundle(port):
     return port.due + (port.left - 1) // port.bundle
 
 
+@inlined
+def last_bundle_of(clock, requests, bundle):
+    """The cycle before which an access that is issued at ``clock`` is not complete."""
+    return clock + 1 + (requests - 1) // bundle
+
+
+@inlined
+def next_cycle_of(clock, requests, bundle):
+    """As ``last_bundle_of``, of a memory that may have the data before it is asked for them."""
+    return clock + 1
+
+
 @kernel
-def _first_end(memory):
-    # The first cycle in which the last bundle of an access may be issued.
+def first_end(memory):
+    """The first cycle in which the last bundle of an access may be issued."""
     shared = memory.globals[0]
     found = INFINITY
     for i in range(shared.memory_pending):
@@ -205,7 +219,7 @@ def issue(state, port, clock, requests):
     issue_at_memory(memory, own, clock, requests)
     _keep(state, chip)
     begun = memory.ports[own]
-    last = clock + 1 + (requests - 1) // begun.bundle
+    last = last_bundle_of(clock, requests, begun.bundle)
     if last < words[words[_TREE] + words[_LEAVES] + chip]:
         _set_end(state, chip, last)
 
@@ -226,7 +240,7 @@ def advance(state, limit):
             memory = _memory_of(state, chip)
             advance_memory(memory, cycle)
             _keep(state, chip)
-            _set_end(state, chip, _first_end(memory))
+            _set_end(state, chip, first_end(memory))
             if shared.calendar_length > 0:
                 limit_of_memories = min(limit_of_memories, state.units[next_unit(state)].evt)
         if shared.calendar_length > 0:

@@ -24,7 +24,7 @@ from stepsim.graph import (
     WiredUnit,
     Wiring,
 )
-from stepsim.kernels import CAN_BE_BOUNDED, MEMORY_MODELS, OF_CHIPS
+from stepsim.kernels import OF_CHIPS
 from stepsim.lowering import ChipLinks, Network, Path, with_messages
 from stepsim.machine import Machine
 from stepsim.simulation.outcome.token_bytes import payload_of
@@ -85,12 +85,9 @@ def _check_machine(where: str, machine: Machine) -> None:
             "state clock_ghz"
         )
     if machine.hbm.model not in OF_CHIPS:
-        model = machine.hbm.model
-        addressed = model in MEMORY_MODELS and MEMORY_MODELS[model].addressed
-        why = ", because every chip would need addresses of its own" if addressed else ""
         raise ArgError(
-            f"{where} has hbm.model '{model}', which is for programs on one chip{why}; use "
-            f"{', '.join(CAN_BE_BOUNDED)}"
+            f"{where} has hbm.model '{machine.hbm.model}', which is for programs on one chip; use "
+            f"{', '.join(OF_CHIPS[:-1])}"
         )
     if machine.energy is not None:
         raise ArgError(
