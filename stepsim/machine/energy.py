@@ -33,8 +33,12 @@ class Energy(Section):
     fifo_pj_per_byte: float = setting(
         _PICOJOULES, "pJ per byte that passes a FIFO, in and out", default=0.0
     )
+    chip_link_pj_per_byte: float | None = optional(
+        _PICOJOULES,
+        "pJ per byte over a link between chips; without it the energy of links is not counted",
+    )
     static_watts: float = setting(
-        number(0), "static power in W; above 0 it requires clock_ghz", default=0.0
+        number(0), "static power of a chip in W; above 0 it requires clock_ghz", default=0.0
     )
     flop_pj_f32: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type f32")
     flop_pj_bf16: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type bf16")

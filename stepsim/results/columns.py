@@ -50,7 +50,7 @@ MEASURES: Final = _names("measures")
 ENERGY: Final = _names("energy")
 """Measures of runs on machines with a table of energies; other machines have no such columns."""
 
-ENERGY_OF_UNITS: Final = ENERGY[:5]
+ENERGY_OF_UNITS: Final = ENERGY[:6]
 """The energies that the table of units has as well."""
 
 SPREAD: Final = _names("spread")

@@ -124,7 +124,10 @@ def test_energy_adds_up_over_units_to_the_last_digit(layer: tuple[Any, st.worklo
     for row in result.units.to_pylist():
         parts = [row[name] for name in ENERGY_OF_UNITS[1:]]
         assert row["energy_joules"] == pytest.approx(math.fsum(parts), rel=1e-15)
-    parts = [getattr(result.energy, n) for n in ("offchip", "onchip", "fifo", "compute", "static")]
+    parts = [
+        getattr(result.energy, n)
+        for n in ("offchip", "onchip", "fifo", "compute", "links", "static")
+    ]
     assert math.fsum(parts) == pytest.approx(result.energy.total, rel=1e-14)
     measured = case.measures(result, data)
     assert measured["tokens_per_second"] == pytest.approx(24 / (result.milliseconds / 1e3))

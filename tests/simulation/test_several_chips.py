@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from typing import Any
 
@@ -204,17 +205,71 @@ def test_many_runs_are_single_runs() -> None:
         assert mine["longest_wait"].to_pylist() == run.units["longest_wait"].to_pylist()
 
 
-def test_a_machine_needs_a_clock_and_a_memory_that_can_be_copied() -> None:
+def test_a_machine_needs_a_clock_and_links_that_can_be_simulated() -> None:
     with pytest.raises(ArgError, match=r"on chip 2, and machine .* states no clock.* clock_ghz"):
         st.simulate(spread(), machine(clock_ghz=None))
-    with pytest.raises(ArgError, match=r"on chip 2, and machine .* hbm.model 'dram'.*addresses"):
-        st.simulate(spread(), load_machine("hdl-dram", RING))
-    with pytest.raises(ArgError, match="section energy"):
-        st.simulate(spread(), load_machine("sda-1024", RING | ENERGIES))
     with pytest.raises(ArgError, match=r"links of 5.36871e-08 bytes per cycle"):
         st.simulate(spread(), machine(chips__gib_per_s=5e-8))
     with pytest.raises(ArgError, match="topology 'ring' joins 3 chips or more, found 2"):
         st.simulate(spread((0, 1, 1)), machine(chips__count=2))
+
+
+def _loads(chips: tuple[int, ...]) -> st.Program:
+    """The same tensor is loaded on each of these chips."""
+    with st.Program("loads", compute_bw=64) as program:
+        for chip in chips:
+            with st.chip(chip):
+                st.linear_load(st.spec(64, 64, name="x"), (16, 64)).flatten(0, 1).consume()
+    return program
+
+
+@pytest.mark.slow  # compiles an engine
+def test_each_chip_has_a_dram_with_addresses_of_its_own() -> None:
+    places = {"hbm.addresses.bases": "packed", "hbm.addresses.layout": "tiled"}
+    target = load_machine("hdl-dram", RING | places)
+    alone = st.simulate(_loads((0,)), target)
+    both, shared = (st.simulate(_loads(chips), target) for chips in ((0, 1), (0, 0)))
+    assert both.cycles == alone.cycles < shared.cycles
+    assert both.memory_requests == 2 * alone.memory_requests
+    prepared = st.prepare(_loads((0, 1)), target)
+    rows = prepared.address_rows()
+    assert [(row["tensor"], row["chip"], row["base"]) for row in rows] == [("x", 0, 0), ("x", 1, 0)]
+    moved = prepared.changed(addresses={"x": 8192})
+    assert [row["base"] for row in moved.address_rows()] == [8192, 8192]
+    one = prepared.changed(addresses={"linear_load#3": {"base": 8192}})
+    assert [row["base"] for row in one.address_rows()] == [0, 8192]
+    assert "chip" not in st.prepare(_loads((0, 0)), target).address_rows()[0]
+    found = st.ensemble(_loads((0, 1)), target, runs=2)
+    assert found.bounds.keys() >= {"hbm.bases"}
+
+
+def test_energies_of_chips_add_up() -> None:
+    prices = {"energy.flop_pj_bf16": 1, "energy.static_watts": 0}
+    alone, apart = (
+        st.simulate(spread(chips), load_machine("sda-1024", RING | ENERGIES | prices))
+        for chips in ((0, 0, 0), (0, 1, 2))
+    )
+    assert alone.energy.links == apart.energy.links == 0
+    for part in ("offchip", "onchip", "fifo", "compute"):
+        assert getattr(apart.energy, part) == getattr(alone.energy, part) > 0
+    assert any("count nothing for the links between chips" in note for note in apart.notes)
+    assert not any("count nothing" in note for note in alone.notes)
+
+
+def test_energy_of_links_is_that_of_bytes_times_hops() -> None:
+    prices = {"energy.flop_pj_bf16": 1, "energy.chip_link_pj_per_byte": 80}
+    target = load_machine("sda-1024", RING | ENERGIES | prices)
+    run = st.simulate(spread((0, 2, 1)), target)  # two links, then one
+    crossed = sum(run.links()["link_bytes"].to_pylist())
+    sent = sum(run.chips()["sent_bytes"].to_pylist())
+    assert crossed == sent * 3 // 2 > 0
+    assert run.energy.links == pytest.approx(crossed * 80e-12, rel=1e-12)
+    assert run.energy.static == pytest.approx(3 * run.cycles / 1e9, rel=1e-12)
+    by_unit = run.units.select(["operator", "energy_joules", "energy_links_joules"]).to_pylist()
+    assert {row["operator"] for row in by_unit if row["energy_links_joules"]} == {"SendMessage"}
+    total = math.fsum([*(row["energy_joules"] for row in by_unit), run.energy.static])
+    assert run.energy.total == pytest.approx(total, rel=1e-14)
+    assert not any("count nothing" in note for note in run.notes)
 
 
 def test_tensors_of_a_chip_must_fit_its_memory() -> None:

@@ -11,7 +11,8 @@ What counts:
   a store takes them, once each time;
 * FIFOs: the payload of every token that is sent, in and out; references to buffers have none;
 * compute: FLOPs executed, padding included, x pJ of the widest element type of the operands;
-* static: W x length of the run.
+* links between chips: bytes of the messages x links that each crosses, of the unit that sends;
+* static: W x length of the run, of every chip that the program is on.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from stepsim.graph import (
     TupleType,
     Wiring,
 )
-from stepsim.kernels import Payload
+from stepsim.kernels import Payload, message_loads
 from stepsim.results import ENERGY, ENERGY_OF_UNITS
 from stepsim.simulation.outcome.token_bytes import payload_of, token_sizes
 
@@ -56,6 +57,7 @@ class EnergyTotals(NamedTuple):
     onchip: float
     fifo: float
     compute: float
+    links: float
     static: float
 
     def columns(self, seconds: float | None) -> dict[str, float | None]:
@@ -76,12 +78,13 @@ class UnitEnergy:
     onchip: NDArray[np.float64]
     fifo: NDArray[np.float64]
     compute: NDArray[np.float64]
+    links: NDArray[np.float64]
     static: float
 
     @property
     def by_unit(self) -> NDArray[np.float64]:
         """The energy of every unit."""
-        return self.offchip + self.onchip + self.fifo + self.compute
+        return self.offchip + self.onchip + self.fifo + self.compute + self.links
 
     def totals(self) -> EnergyTotals:
         """Sums over the units."""
@@ -92,12 +95,15 @@ class UnitEnergy:
             onchip=math.fsum(self.onchip.tolist()),
             fifo=math.fsum(self.fifo.tolist()),
             compute=math.fsum(self.compute.tolist()),
+            links=math.fsum(self.links.tolist()),
             static=self.static,
         )
 
     def columns(self) -> dict[str, NDArray[np.float64]]:
         """Columns of the table of units."""
-        parts = (self.by_unit, self.offchip, self.onchip, self.fifo, self.compute)
+        parts = (
+            self.by_unit, self.offchip, self.onchip, self.fifo, self.compute, self.links,
+        )  # fmt: skip
         return dict(zip(ENERGY_OF_UNITS, parts, strict=True))
 
 
@@ -126,7 +132,7 @@ class EnergyAccount:
         for number, unit in enumerate(wiring.units):
             self._producer[list(unit.outputs)] = number
             self._consumer[list(unit.inputs)] = number
-        # The carriers of placed programs come last, and spend nothing.
+        # Carriers come last. They compute nothing, and only those between chips spend energy.
         self._flop = np.zeros(self._count)
         self._flop[: len(wiring.units)] = [self._flop_pj(unit) for unit in wiring.units]
         sizes = [payload_of(fifo.stream.type) for fifo in wiring.fifos]
@@ -136,6 +142,7 @@ class EnergyAccount:
         # The members of tuples are in no FIFO, and stay where everything is kept.
         self.keep = True if tuples else frozenset(self._measured)
         self._places(wiring)
+        self._crossing = prepared.crossing
 
     def _flop_pj(self, unit: Any) -> float:
         """pJ per FLOP of a unit; 0 for a unit without FLOPs."""
@@ -206,8 +213,25 @@ class EnergyAccount:
             onchip * _PICO,
             added(self._producer, sent) * (table.fifo_pj_per_byte * _PICO),
             units["flops"] * (self._flop * _PICO),
-            table.static_watts * seconds,
+            self._over_links(execution),
+            self._chips * table.static_watts * seconds,
         )
+
+    @property
+    def _chips(self) -> int:
+        return 1 if self._crossing is None else len(self._crossing.chips)
+
+    def _over_links(self, execution: Execution) -> NDArray[np.float64]:
+        """Joules of every unit for what it sends over links between chips."""
+        found = np.zeros(self._count)
+        crossing, price = self._crossing, self._table.chip_link_pj_per_byte
+        if crossing is not None and price is not None and crossing.routes:
+            routes = len(crossing.routes)
+            loads = message_loads(execution.scratch, len(crossing.used), routes)
+            hops = np.array([len(path) for _, path in crossing.routes])
+            # Two carriers for each route: that which sends comes first.
+            found[self._count - 2 * routes :: 2] = loads.route_bytes * hops * (price * _PICO)
+        return found
 
 
 def _sizes(execution: Execution, fifo: int) -> NDArray[np.int64]:

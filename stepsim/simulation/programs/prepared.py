@@ -102,6 +102,11 @@ else:
 
 SEED: Final = Range(2**128 - 1, "that inputs were made from", low=0)
 
+_NO_LINKS: Final = (
+    "energies count nothing for the links between chips, of which the machine states no "
+    "energy.chip_link_pj_per_byte"
+)
+
 FifoDepth: TypeAlias = int | Mapping[str, int | None] | str | PathLike[str] | None
 """A depth for all FIFOs that state none, or depths by name, or a file of depths."""
 
@@ -267,6 +272,9 @@ class Prepared:
         if self.crossing is not None and self.machine.chips is not None:
             # That of the chips is for programs on one of them.
             notes = tuple(note for note in notes if note != self.machine.chips.note)
+            energy = self.machine.energy
+            if energy is not None and energy.chip_link_pj_per_byte is None:
+                notes += (_NO_LINKS,)
         return (*notes, *((other,) if other else ()), *assumed)
 
     @cached_property

@@ -89,11 +89,6 @@ def _check_machine(where: str, machine: Machine) -> None:
             f"{where} has hbm.model '{machine.hbm.model}', which is for programs on one chip; use "
             f"{', '.join(OF_CHIPS[:-1])}"
         )
-    if machine.energy is not None:
-        raise ArgError(
-            f"{where} has a table of energies, which says nothing of links between chips; leave "
-            "out its section energy"
-        )
     assert machine.chips is not None
     for number, one in enumerate(machine.chips.dimensions):
         rate = one.bytes_per_ns / machine.clock_ghz
