@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,10 +76,17 @@ def test_wrong_regions_are_named(regions: Any, size: tuple[int, int], message: s
         st.place(program(), machine(*size), regions=regions, effort=0.01)
 
 
+GRID = {"noc": "mesh", "noc.rows": 8, "noc.cols": 9}
+
+
+@pytest.fixture(scope="module")
+def compiled() -> st.design.Compiled:
+    return st.compile("gpt2-medium", st.load_machine("u55c", GRID), tokens=32)
+
+
 @pytest.mark.slow
-def test_a_design_is_placed_by_its_dies() -> None:
-    target = st.load_machine("u55c", {"noc": "mesh", "noc.rows": 8, "noc.cols": 9})
-    compiled = st.compile("gpt2-medium", target, tokens=32)
+def test_a_design_is_placed_by_its_dies(compiled: st.design.Compiled) -> None:
+    target = st.load_machine("u55c", GRID)
     assert target.device is not None
     dies = {kernel.name: kernel.die for kernel in compiled.plan.graph.kernels}
     assert len(set(dies.values())) > 1
@@ -95,3 +103,20 @@ def test_a_design_is_placed_by_its_dies() -> None:
         assert bound > 0
         figures = found.metrics()
         assert figures["busiest_link_bytes"] <= figures["row_major_busiest_link_bytes"]
+
+
+@pytest.mark.slow
+def test_a_sweep_places_a_design_by_its_dies(compiled: st.design.Compiled, tmp_path: Path) -> None:
+    compiled.save(tmp_path / "design")
+    spec = {
+        "workload": str(tmp_path / "design"),
+        "machine": "u55c",
+        "place": "auto,per_tile=8,effort=0.01",
+        "points": [{f"machine.{key}": value for key, value in GRID.items()}],
+    }
+    st.sweep.run_sweep(spec, tmp_path / "runs")
+    [cycles] = st.sweep.read_runs(tmp_path / "runs", ["cycles"])["cycles"].to_pylist()
+    [prepared], [found] = compiled.prepared, compiled.place(per_tile=8, effort=0.01)
+    assert cycles == prepared.changed(place=found.placement).run().cycles
+    anywhere = st.place(prepared.program, prepared.machine, per_tile=8, effort=0.01)
+    assert anywhere.placement != found.placement

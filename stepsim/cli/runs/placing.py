@@ -43,16 +43,8 @@ def read_place(place: str | None) -> PlaceChoice | None:
 
 
 def with_place(case: Case, place: PlaceChoice | None, data: Data) -> Case:
-    """The case with its operators placed, if a placement is given.
-
-    Those of a compiled design that are searched for have the regions of their dies.
-    """
-    if place is None:
-        return case
-    plan = getattr(case.resolved.workload, "plan", None)
-    if plan is None or not place.is_searched:
-        return place.of(case, data)
-    return place.of(case, data, **stepsim.design.die_regions(plan, case.prepared))
+    """The case with its operators placed, if a placement is given."""
+    return case if place is None else stepsim.design.placed_case(place, case, data)
 
 
 def place_column(place: PlaceChoice | None) -> dict[str, Any]:

@@ -24,7 +24,9 @@ from stepsim.typed import typed
 
 if TYPE_CHECKING:
     from stepsim import placement
-    from stepsim.placement import FoundPlacement
+    from stepsim.placement import FoundPlacement, PlaceChoice
+    from stepsim.simulation import Case
+    from stepsim.workloads import Data
 else:
     placement = deferred("stepsim.placement")
 
@@ -42,6 +44,20 @@ def die_regions(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     if device is None or not found:
         return {}
     return {"regions": found, "region_count": device.dies}
+
+
+def placed_case(place: PlaceChoice, case: Case, data: Data) -> Case:
+    """The case with its operators placed; where a search places those of a compiled design, they
+    are in the regions of their dies.
+
+    Raises
+    ------
+    ArgError : as `PlaceChoice.of`.
+    """
+    plan = getattr(case.resolved.workload, "plan", None)
+    if plan is None or not place.is_searched:
+        return place.of(case, data)
+    return place.of(case, data, **die_regions(plan, case.prepared))
 
 
 class Compiled:

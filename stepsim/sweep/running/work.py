@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
+import stepsim.design
 import stepsim.simulation
 import stepsim.sizing
 from stepsim.collection import without_collection
@@ -167,7 +168,7 @@ class _Rows:
             case = _case(self._chunk, self._about, data)
             place = self._chunk.point.place
             if place is not None and place.is_searched:
-                case = place.of(case, data)
+                case = stepsim.design.placed_case(place, case, data)
             if self._chunk.point.finds_depths:
                 case = stepsim.sizing.with_least_depths(case, data)
                 identity["fifo_depths"] = json.dumps(dict(case.prepared.fifo_depths))
