@@ -17,9 +17,23 @@ _COMMANDS: Final = {
 }
 
 _OF_RUN: Final = {
+    "--bins": "is not an option any more: the table has 100 rows, and Result.timeline() as many as "
+    "you say; leave it out",
+    "--span": "is now part of --perfetto, as in --perfetto FILE,span=1000:2000",
+    "--stream": "is now part of --perfetto, as in --perfetto FILE,stream=silu",
     "--hardware": "is now --machine and --set, as in --level hardware --machine hdl-fair",
     "--ensemble-seed": "is now part of --ensemble, as in --ensemble 32,seed=7",
     "--disturb": "is now part of --ensemble, as in --ensemble 32,fifo.depth=0:2",
+}
+
+_OF_DATA: Final = {
+    "--layer": "is now part of --routing, as in --routing routing.npz,layer=3",
+    "--step": "is now part of --routing, as in --routing routing.npz,step=1",
+    "--window": "is now part of --routing, as in --routing routing.npz,window=1",
+    "--kv-column": "is now part of --kv-lengths, as in --kv-lengths requests.csv,column=context",
+    "--kv-step": "is now part of --kv-lengths, as in --kv-lengths steps.parquet,step=40",
+    "--kv-window": "is now part of --kv-lengths, as in --kv-lengths lengths.npy,window=2",
+    "--new-column": "is now part of --new-tokens, as in --new-tokens new.csv,column=tokens",
 }
 
 _OF_SWEEPS: Final = "is now an option of `stepsim sweep compare`, which compares sweeps"
@@ -27,8 +41,10 @@ _OF_SWEEPS: Final = "is now an option of `stepsim sweep compare`, which compares
 _TO_RUN: Final = "a sweep is now run by `stepsim sweep run SPEC.yaml`"
 
 _OPTIONS: Final = {
-    "run": _OF_RUN,
-    "size": {"--counting": "is not an option any more: depths do not depend on it; leave it out"}
+    "run": _OF_RUN | _OF_DATA,
+    **dict.fromkeys(("inspect", "graph", "why", "place"), _OF_DATA),
+    "size": _OF_DATA
+    | {"--counting": "is not an option any more: depths do not depend on it; leave it out"}
     | dict.fromkeys(
         ("--sizing", "--fifo", "--max-slowdown", "--shrink", "--no-shrink"),
         "is not an option any more: `stepsim size` looks for the depths itself; leave it out",

@@ -55,7 +55,7 @@ def test_the_first_requests_of_a_file(attend, tmp_path: Path) -> None:
 def test_a_column_of_a_text_file(attend, tmp_path: Path) -> None:
     path = tmp_path / "kv.csv"
     path.write_text("id,tokens\n" + "".join(f"{i},{n}\n" for i, n in enumerate(LENGTHS)))
-    found = attend("--json", "--kv-column", "tokens", kv_lengths=path).json()
+    found = attend("--json", kv_lengths=f"{path},column=tokens").json()
     assert found["cycles"] == attend("--json").json()["cycles"]
 
 
@@ -118,9 +118,9 @@ def test_inspect_without_lengths_and_with(attend, requests: Path) -> None:
 def test_inspect_reads_what_run_reads(attend, tmp_path: Path) -> None:
     path = tmp_path / "long.npy"
     np.save(path, np.arange(12) * 40)
-    window = ("--batch", 4, "--kv-window", 2, "--json")
     ran, seen = (
-        attend(*window, command=command, kv_lengths=path).json() for command in ("run", "inspect")
+        attend("--batch", 4, "--json", command=command, kv_lengths=f"{path},window=2").json()
+        for command in ("run", "inspect")
     )
     assert ran["kv_lengths"] == seen["kv_lengths"]
     assert (ran["kv_lengths"]["requests"], ran["kv_lengths"]["max_length"]) == (4, 440)
@@ -132,12 +132,13 @@ def test_windows_and_steps_of_longer_files(attend, tmp_path: Path) -> None:
     requests = RequestTrace(np.array(LENGTHS[::-1] + LENGTHS), np.full(16, 2))
     requests.to_parquet(tmp_path / "q.parquet")
     whole = attend("--json").json()
-    window = attend("--json", "--batch", 8, "--kv-window", 1, kv_lengths=tmp_path / "q.parquet")
+    window = attend("--json", "--batch", 8, kv_lengths=f"{tmp_path / 'q.parquet'},window=1")
     found = window.json()
     assert found["trace_id"] == whole["trace_id"]
     assert found["cycles"] == whole["cycles"]
     with ParquetStream(tmp_path / "s.parquet") as out:
         out.write(replay_rows(list(replay(requests, 8))))
-    steps = {"kv_lengths": tmp_path / "s.parquet"}
-    assert attend("--json", "--kv-step", 2, **steps).json()["cycles"] == whole["cycles"]
-    assert "holds 4 steps from 0 to 3, expected one; choose" in attend("--json", **steps).err
+    steps = tmp_path / "s.parquet"
+    assert attend("--json", kv_lengths=f"{steps},step=2").json()["cycles"] == whole["cycles"]
+    unclear = attend("--json", kv_lengths=steps)
+    assert "holds 4 steps from 0 to 3, expected one; choose one of them with step=" in unclear.err

@@ -195,8 +195,8 @@ def test_experts_are_sized_over_traces_and_run_with_others(cli: Cli, tmp_path: P
     assert "no other one deadlocks" in made.out
     plan = st.design.Plan.load(tmp_path / "experts" / "plan.yaml")
     found = [
-        json.loads(cli("run", folder, "--routing", trace, *batch, "--json").out)["cycles"]
-        for batch in (("--batch", "8"), ("--batch", "8", "--window", "1"))
+        json.loads(cli("run", folder, "--routing", part, "--batch", "8", "--json").out)["cycles"]
+        for part in (trace, f"{trace},window=1")
     ]
     assert max(found) == plan.simulated
     assert json.loads(cli("run", folder, "--routing", other, "--batch", "8", "--json").out)[

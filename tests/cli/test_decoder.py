@@ -126,8 +126,8 @@ def test_windows_of_both_files(decode, requests: Path, tmp_path: Path) -> None:
     kv, routing = tmp_path / "long-kv.npy", tmp_path / "long-routing.npy"
     np.save(kv, np.array([1, 2, 3, 4, *LENGTHS[:4]]))
     np.save(routing, np.tile([[2, 3], [0, 1]], (4, 1)))
-    windows = ("--batch", 4, "--kv-window", 1, "--window", 0)
-    found = decode("--json", *windows, kv_lengths=kv, routing=routing).json()
+    windows = {"kv_lengths": f"{kv},window=1", "routing": f"{routing},window=0"}
+    found = decode("--json", "--batch", 4, **windows).json()
     np.save(requests, np.array(LENGTHS[:4]))
     np.save(tmp_path / "two.npy", np.tile([[2, 3], [0, 1]], (2, 1)))
     alone = decode("--json").json()

@@ -51,8 +51,9 @@ def test_inputs_are_those_of_a_run(cli: Cli, tmp_path: Path) -> None:
     """Both read the same window of the same trace."""
     path = tmp_path / "long.npy"
     np.save(path, np.random.default_rng(0).permuted(np.tile(np.arange(8), (12, 1)), axis=1)[:, :2])
-    options = ("--model", "mixtral-8x7b", "--tile", 16, "--routing", path, "--json")
-    window = ("--batch", 4, "--window", 2)
+    routing = f"{path},window=2"
+    options = ("--model", "mixtral-8x7b", "--tile", 16, "--routing", routing, "--json")
+    window = ("--batch", 4)
     run, inspect = (cli(command, "moe", *options, *window).json() for command in ("run", "inspect"))
     assert run["routing"] == inspect["routing"]
     assert (run["routing"]["first_token"], run["routing"]["tokens"]) == (8, 4)

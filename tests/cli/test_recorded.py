@@ -20,13 +20,13 @@ def names(folder: Path) -> set[str]:
 
 def test_record_measures_occupancy(feed, tmp_path: Path) -> None:
     out = tmp_path / "run.parquet"
-    found = feed("--record", "--out", out, "--bins", 7, "--json").json()
+    found = feed("--record", "--out", out, "--json").json()
     assert 0 < found["onchip_peak_bytes"] <= found["onchip_bytes"]
     assert names(tmp_path) == {
         f"run{part}.parquet" for part in ("", ".units", ".fifos", ".timeline", ".path")
     }
     timeline = pq.read_table(tmp_path / "run.timeline.parquet")
-    assert len(timeline) == 7
+    assert len(timeline) == 100
     assert timeline["end"].to_pylist()[-1] == found["cycles"]
     fifos = pq.read_table(tmp_path / "run.fifos.parquet")
     assert fifos["mean_tokens"].null_count == 0
@@ -82,7 +82,7 @@ def test_the_table_shows_what_is_in_use(feed) -> None:
 
 def test_files_of_timeline_and_events(feed, tmp_path: Path) -> None:
     trace, events = tmp_path / "run.pftrace", tmp_path / "events.parquet"
-    outcome = feed("--perfetto", trace, "--events", events, "--span", "10:500", "--json")
+    outcome = feed("--perfetto", f"{trace},span=10:500", "--events", events, "--json")
     assert outcome.code == 0, outcome.err
     assert trace.stat().st_size > 1000
     kinds = set(pq.read_table(events)["event"].to_pylist())
@@ -93,7 +93,7 @@ def test_files_of_timeline_and_events(feed, tmp_path: Path) -> None:
 def test_a_span_after_the_end_is_told_with_the_end(feed, tmp_path: Path) -> None:
     trace = tmp_path / "run.pftrace"
     cycles = feed("--json").json()["cycles"]
-    outcome = feed("--perfetto", trace, "--span", f"{cycles}:{cycles + 9}")
+    outcome = feed("--perfetto", f"{trace},span={cycles}:{cycles + 9}")
     assert outcome.code == 2
     assert f"but the run ends at cycle {cycles:,}" in outcome.err.replace("\n", " ")
     assert not trace.exists()
@@ -102,16 +102,17 @@ def test_a_span_after_the_end_is_told_with_the_end(feed, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--span", "1:5"), "--span: add --perfetto FILE"),
-        (("--stream", "x"), "--stream: add --perfetto FILE"),
-        (("--bins", 5), "--bins: add --record and --out"),
-        (("--bins", 0, "--record", "--out", "x.parquet"), "--bins: expected a number from 1"),
-        (("--perfetto", "t", "--span", "5:1"), "--span: expected two ascending cycles"),
-        (("--perfetto", "t", "--span", "5"), "--span: expected two ascending cycles"),
+        (("--span", "1:5"), "--span: is now part of --perfetto, as in --perfetto FILE,span="),
+        (("--stream", "x"), "--stream: is now part of --perfetto, as in --perfetto FILE,stream="),
+        (("--bins", 5), "--bins: is not an option any more: the table has 100 rows"),
+        (("--perfetto", "t,span=5:1"), "--perfetto: span: expected two ascending cycles"),
+        (("--perfetto", "t,span=5"), "--perfetto: span: expected two ascending cycles"),
+        (("--perfetto", "t,span=1:5,span=2:6"), "--perfetto: span is given 2 times"),
+        (("--perfetto", "t,bins=7"), "--perfetto: expected span= or stream= after the file"),
         (("--perfetto", "no/t"), "no/t: cannot be written"),
         (("--events", "e.csv"), "expected a name that ends in .parquet"),
-        (("--perfetto", "t", "--stream", "nothing"), "--stream: there is no FIFO 'nothing'"),
-        (("--perfetto", "t", "--stream", "matmul_upp"), "did you mean 'matmul_up'?"),
+        (("--perfetto", "t,stream=nothing"), "--perfetto: stream: there is no FIFO 'nothing'"),
+        (("--perfetto", "t,stream=matmul_up,stream=matmul_upp"), "did you mean 'matmul_up'?"),
         (("--perfetto", "f", "--events", "./f"), "--events: f is also the file of --perfetto"),
         (("--out", "a.parquet", "--events", "a.parquet"), "is also the file of --out"),
         (

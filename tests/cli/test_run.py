@@ -162,7 +162,7 @@ def test_a_batch_of_the_trace_is_a_run_of_its_own(run, tmp_path: Path) -> None:
     ids = np.concatenate([np.tile(np.arange(8), (3, 1)), np.arange(32).reshape(4, 8)])
     np.save(tmp_path / "long.npy", ids)
     np.save(tmp_path / "part.npy", ids[4:6])
-    found = run("--json", "--batch", 2, "--window", 2, routing=tmp_path / "long.npy").json()
+    found = run("--json", "--batch", 2, routing=f"{tmp_path / 'long.npy'},window=2").json()
     alone = run("--json", routing=tmp_path / "part.npy").json()
     assert (found["cycles"], found["batch"]) == (alone["cycles"], 2)
     assert (found["routing"]["first_token"], found["window"]) == (4, 2)

@@ -96,11 +96,25 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
     "seconds": ({"max_seconds": 0}, "--max-seconds: expected a number above 0, found 0\n"),
     "no seconds": ({"max_seconds": "nan"}, "--max-seconds: expected a number above 0, found nan\n"),
     "window without batch": (
-        {"window": 1}, "--window: the number of tokens per window is missing; give --batch too\n",
+        {"routing": "r.npz,window=1"},
+        "--routing: window: its size is missing; give --batch too\n",
     ),
     "window": (
-        {"batch": 2, "window": -1}, "--window: expected a whole number from 0, found -1\n",
+        {"batch": 2, "routing": "r.npz,window=-1"},
+        "--routing: window: expected a whole number from 0, found -1\n",
     ),
+    "layer": (
+        {"routing": "r.npz,layer=x"}, "--routing: layer: expected a whole number, found 'x'\n",
+    ),
+    "two layers": (
+        {"routing": "r.npz,layer=1,layer=2"},
+        "--routing: layer is given 2 times; expected it once\n",
+    ),
+    "part of a file of another kind": (
+        {"routing": "r.npz,layer=1,column=a"},
+        "--routing: expected layer= or step= or window= after the file, found 'column=a'\n",
+    ),
+    "commas in the name of a file": ({"routing": "a,b=1,c,npz"}, "a,b=1,c,npz: "),
     "batch": ({"batch": 0}, "--batch: expected a whole number from 1, found 0\n"),
 }  # fmt: skip
 ATTENTION: dict[str, tuple[dict[str, Any], str]] = {
@@ -128,8 +142,8 @@ ATTENTION: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no batch": ({"batch": 0}, "--batch: expected a whole number from 1, found 0\n"),
     "window without batch": (
-        {"kv_window": 1}, "--kv-window: the number of requests per window is missing; give "
-        "--batch too\n",
+        {"kv_lengths": "kv.npy,window=1"},
+        "--kv-lengths: window: its size is missing; give --batch too\n",
     ),
     "micro-batches too few": (
         {"strategy": "coarse", "micro_batches": "4+2"},
@@ -214,20 +228,20 @@ def test_mistakes(
     assert not message.endswith("\n") or outcome.err == f"error: {message}"
 
 
-UNUSED = {
+PARTS = {
     "window": "--routing", "layer": "--routing", "step": "--routing", "kv-column": "--kv-lengths",
-    "kv-step": "--kv-lengths", "kv-window": "--kv-lengths",
+    "kv-step": "--kv-lengths", "kv-window": "--kv-lengths", "new-column": "--new-tokens",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("option", "file"), UNUSED.items())
-def test_inspect_needs_a_file_to_choose_from(decode, option: str, file: str) -> None:
-    outcome = decode(f"--{option}", 1, command="inspect", routing=None, kv_lengths=None)
+@pytest.mark.parametrize("command", ["run", "inspect", "why", "size", "graph", "place"])
+@pytest.mark.parametrize(("option", "file"), PARTS.items())
+def test_parts_of_files_were_options_of_their_own(
+    decode, command: str, option: str, file: str
+) -> None:
+    outcome = decode(f"--{option}", 1, command=command)
     assert (outcome.code, outcome.out) == (2, "")
-    assert (
-        outcome.err
-        == f"error: --{option}: has an effect only with {file} FILE; give the file too\n"
-    )
+    assert f"decoder --{option}: is now part of {file}, as in {file} " in outcome.err
 
 
 def test_inspect_prints_one_thing(run) -> None:
@@ -240,12 +254,13 @@ def test_inspect_prints_one_thing(run) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--batch", 2, "--window", 1), "layer 0 step 0 has 3 tokens, which makes windows 0..0 of"),
-        (("--batch", 4), "layer 0 step 0 has 3 tokens, fewer than the batch of 4 asked"),
+        ((2, ",window=1"), "layer 0 step 0 has 3 tokens, which makes windows 0..0 of"),
+        ((4, ""), "layer 0 step 0 has 3 tokens, fewer than the batch of 4 asked"),
     ],
 )
-def test_batches_that_are_not_there(run, options: tuple[object, ...], says: str) -> None:
-    outcome = run("--json", *options)
+def test_batches_that_are_not_there(run, trace: Path, options: tuple[int, str], says: str) -> None:
+    batch, part = options
+    outcome = run("--json", "--batch", batch, routing=f"{trace}{part}")
     assert (outcome.code, outcome.out) == (2, "")
     assert says in outcome.err
 

@@ -37,7 +37,7 @@ def options(files: dict[str, Path]) -> list[object]:
 
 
 def test_new_tokens_of_a_column(cli: Cli, files: dict[str, Path]) -> None:
-    new = ["--new-tokens", files["new"], "--new-column", "tokens"]
+    new = ["--new-tokens", f"{files['new']},column=tokens"]
     found = cli("run", "step", *options(files), *new, "--json").json()
     assert (found["status"], found["batch"]) == ("ok", 3)
     assert found["kv_lengths"]["new_tokens"] == found["routing"]["tokens"] == sum(NEW)
@@ -50,9 +50,9 @@ def test_new_tokens_of_a_column(cli: Cli, files: dict[str, Path]) -> None:
 
 
 def test_refused(cli: Cli, files: dict[str, Path], tmp_path: Path) -> None:
-    alone = cli("run", "step", *options(files), "--new-column", "tokens")
-    assert alone.code == 2
-    assert "--new-column: has an effect only with --new-tokens FILE" in alone.err
+    part = cli("run", "step", *options(files), "--new-tokens", f"{files['new']},step=1")
+    assert part.code == 2
+    assert "--new-tokens: expected column= after the file, found 'step=1'" in part.err
     np.save(tmp_path / "zero.npy", np.array([1, 0, 1]))
     zero = cli("run", "step", *options(files), "--new-tokens", tmp_path / "zero.npy")
     assert zero.code != 0

@@ -32,6 +32,6 @@ def test_steps_are_no_trace(cli: Cli, tmp_path: Path, command: str, options: tup
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
         f"error: {steps}: holds the steps of a replay, expected a trace of expert routing or of "
-        f"requests; use it with --kv-lengths {steps} --kv-step N, or in a sweep as cache lengths\n"
+        f"requests; use it with --kv-lengths {steps},step=N, or in a sweep as cache lengths\n"
     )
     assert sorted(tmp_path.iterdir()) == present

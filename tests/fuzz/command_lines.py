@@ -30,8 +30,8 @@ _SWIGLU = "swiglu --tile 4 --tile-inter 8 --batch 8 --hidden 16 --intermediate 1
 _MOE = "moe --model model.yaml --routing routing.npy --tile 2"
 _ATTENTION = "attention --model model.yaml --kv-lengths kv.npy --strategy dynamic"
 _DECODER = (
-    "decoder --model model.yaml --routing routing.npy --kv-lengths kv.npy --tile dynamic "
-    "--strategy dynamic"
+    "decoder --model model.yaml --routing routing.npy,window=0 --kv-lengths kv.npy,window=0 "
+    "--batch 4 --tile dynamic --strategy dynamic"
 )
 _LIMIT = "--max-seconds 2"
 

@@ -52,7 +52,7 @@ def test_steps_are_refused_as_a_trace(steps, read):
         read(steps)
     assert str(caught.value) == (
         f"{steps}: holds the steps of a replay, expected a trace of expert routing or of requests; "
-        f"use it with --kv-lengths {steps} --kv-step N, or in a sweep as cache lengths"
+        f"use it with --kv-lengths {steps},step=N, or in a sweep as cache lengths"
     )
     assert list(steps.parent.iterdir()) == [steps]
 

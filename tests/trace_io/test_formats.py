@@ -102,7 +102,7 @@ def test_three_dims_need_a_layer():
         read_routing(ids)
     assert str(caught.value) == (
         "array: holds 3 routing tables (layer 0 step 0; layer 1 step 0; layer 2 step 0), expected "
-        "one; choose with --layer (layer= in Python, or all of them with read_routing_batches)"
+        "one; choose with layer= (read_routing_batches of Python reads all of them)"
     )
     with pytest.raises(TraceError, match=r"has no layer 3, .* \[tokens, layers, k\] .* 0\.\.2"):
         read_routing(ids, layer=3)
@@ -177,7 +177,7 @@ def test_choices_are_listed():
     assert str(caught.value) == (
         "pyarrow.lib.Table: holds 4 routing tables (model 'a' layer 0 step 0; model 'a' layer 0 "
         "step 2; model 'a' layer 10 step 0; model 'a' layer 10 step 2), expected one; choose with "
-        "--layer and --step (layer= and step= in Python, or all of them with read_routing_batches)"
+        "layer= and step= (read_routing_batches of Python reads all of them)"
     )
     with pytest.raises(TraceError, match=r"holds 12 .*; \.\.\. up to model 'b' layer 10 step 2"):
         read_routing(arrow)

@@ -261,9 +261,7 @@ def test_steps_of_a_replay(tmp_path, trace, rows):
     assert f"holds {len(steps)} steps from 0 to {last}, expected one; choose one of them" in (
         message(path)
     )
-    assert "0 of them are step 5; choose one of them with --kv-step (step=)" in message(
-        path, step=5
-    )
+    assert "0 of them are step 5; choose one of them with step=" in message(path, step=5)
     assert "step 4 has 8 requests, which makes windows 0..1 of 3, but window 2 is" in message(
         path, step=4, requests=3, window=2
     )

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 NO_PATH: Final = "no critical path: a limit stopped the run that was recorded; raise the limit"
 
+_TIMELINE_ROWS: Final = 100
+
 _FIX_SECONDS: Final = 3.0
 """Time for the search of the least fix of a deadlock."""
 
@@ -172,7 +174,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
                     record,
                     stepsim.simulation.parameter_columns(choice.workload),
                     result,
-                    options.timeline_bins,
+                    _TIMELINE_ROWS if options.record else None,
                     segments() if options.record else None,
                 )
             except UnicodeEncodeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,8 @@ import typer
 
 import stepsim.trace_io
 from stepsim.cli.experts import experts_of_rows, noted_experts
-from stepsim.cli.options import Layer, Step, check_counts
+from stepsim.cli.options import check_counts
+from stepsim.cli.runs.parts import file_and_parts, single
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.frozen import frozen
@@ -35,23 +36,39 @@ Batch = Annotated[
 
 
 @frozen
+class Part:
+    """A file, and the part of it that is read; None is all that there is."""
+
+    file: Path
+    column: str | None = None
+    layer: int | None = None
+    step: int | None = None
+    window: int | None = None
+
+
+@frozen
 class TokenSource:
     """Options that choose tokens of a routing trace."""
 
     routing: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Routing trace of the batch: a file or a data set."),
-    ] = None
-    batch: Batch = None
-    window: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            metavar="I",
-            help="Window of --batch consecutive tokens of the trace, counted from 0.",
+            metavar="FILE[,KEY=VALUE]...",
+            help="Routing trace of the batch: a file or a data set. The layer, the step (forward "
+            "pass) and the window of --batch consecutive tokens, from 0, may follow, as in "
+            "routing.npz,layer=3,window=1.",
         ),
     ] = None
-    layer: Layer = None
-    step: Step = None
+    batch: Batch = None
+
+    def chosen(self) -> Part | None:
+        """The part of the trace that is meant; None without a trace.
+
+        Raises
+        ------
+        ArgError : it is not a part of a trace, or a window has no size.
+        """
+        return _part("--routing", self.routing, self.batch, layer=int, step=int, window=int)
 
     def read(self, shape: tuple[int, int] | None, model: str | None) -> RoutingTable | None:
         """The tokens: of one layer and step, all, or ``batch`` of them. None without a trace.
@@ -61,26 +78,22 @@ class TokenSource:
 
         Raises
         ------
-        ArgError : ``window`` without ``batch``, one of them is out of range, or an option chooses
-            from a trace that is not given.
+        ArgError : as `chosen`.
         TraceError : the trace is unreadable, or has no such part.
         """
         experts, k = (None, None) if shape is None else shape
-        if self.routing is None:
-            chosen = {"window": self.window, "layer": self.layer, "step": self.step}
-            _check_unused("--routing", **chosen)
-        _check_window(self.window, self.batch, "--window", "tokens")
-        if self.routing is None:
+        part = self.chosen()
+        if part is None:
             return None
         return stepsim.trace_io.read_routing(
-            self.routing,
+            part.file,
             experts=experts,
             k=k,
             owner=model,
-            layer=self.layer,
-            step=self.step,
+            layer=part.layer,
+            step=part.step,
             tokens=self.batch,
-            window=None if self.batch is None else self.window or 0,
+            window=None if self.batch is None else part.window or 0,
         )
 
 
@@ -92,12 +105,12 @@ class Requests:
     ----------
     in_file : requests in the file, of which a run may serve only the first; for a window,
         the requests of the window.
-    source : the file.
+    part : of which file.
     """
 
     lengths: np.ndarray[Any, Any]
     in_file: int
-    source: Path
+    part: Part
 
 
 @frozen
@@ -105,56 +118,42 @@ class RequestSource:
     """Options that choose requests of a file of lengths."""
 
     kv_lengths: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Cached tokens of each request: a file or a data set."),
-    ] = None
-    batch: Batch = None
-    kv_column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Column of a CSV file that holds the lengths."),
-    ] = None
-    kv_step: Annotated[
-        int | None,
-        typer.Option(metavar="STEP", help="Decode step of a file written by `trace replay`."),
-    ] = None
-    kv_window: Annotated[
-        int | None,
         typer.Option(
-            metavar="I",
-            help="Window of --batch consecutive requests of the file, counted from 0.",
+            metavar="FILE[,KEY=VALUE]...",
+            help="Cached tokens of each request: a file or a data set. The column of a CSV file, "
+            "the step of a file of `trace replay` and the window of --batch consecutive requests, "
+            "from 0, may follow, as in steps.parquet,step=40,window=2.",
         ),
     ] = None
+    batch: Batch = None
 
     def read(self) -> Requests | None:
         """The requests of the file, or ``batch`` of them. None without a file.
 
         Raises
         ------
-        ArgError : the file has fewer than ``batch``, ``kv_window`` is given without it, or an
-            option chooses from a file that is not given.
+        ArgError : the file has fewer than ``batch``, or what follows its name is not a part of
+            such a file, or a window has no size.
         TraceError : the file does not hold one length for each request, or has no such step or
             window.
         """
-        if self.kv_lengths is None:
-            chosen = {"kv_column": self.kv_column, "kv_step": self.kv_step}
-            _check_unused("--kv-lengths", **chosen, kv_window=self.kv_window)
-        _check_window(self.kv_window, self.batch, "--kv-window", "requests")
-        if self.kv_lengths is None:
+        part = _part("--kv-lengths", self.kv_lengths, self.batch, column=str, step=int, window=int)
+        if part is None:
             return None
-        file, windowed = self.kv_lengths, self.kv_window is not None
         lengths = stepsim.trace_io.read_kv_lengths(
-            file,
-            column=self.kv_column,
-            step=self.kv_step,
-            requests=self.batch if windowed else None,
-            window=self.kv_window,
+            part.file,
+            column=part.column,
+            step=part.step,
+            requests=None if part.window is None else self.batch,
+            window=part.window,
         )
         if self.batch is not None and self.batch > len(lengths):
             raise ArgError(
-                f"--batch: expected at most the {len(lengths)} requests of {file}, "
+                f"--batch: expected at most the {len(lengths)} requests of {part.file}, "
                 f"found {self.batch}"
             )
-        return Requests(lengths[: self.batch], len(lengths), file)
+        return Requests(lengths[: self.batch], len(lengths), part)
 
 
 @frozen
@@ -162,15 +161,12 @@ class NewTokenSource:
     """Options for requests that have several new tokens."""
 
     new_tokens: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="New tokens of each request: a file or a data set; one of each by default.",
-        ),
-    ] = None
-    new_column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Column of a CSV file that holds the new tokens."),
+        typer.Option(
+            metavar="FILE[,column=NAME]",
+            help="New tokens of each request: a file or a data set; one of each by default. The "
+            "column of a CSV file may follow.",
+        ),
     ] = None
     batch: Batch = None
 
@@ -179,13 +175,13 @@ class NewTokenSource:
 
         Raises
         ------
-        ArgError : the column of a file is given without the file.
+        ArgError : what follows the name of the file is not a column.
         TraceError : the file does not hold one number from 1 for each request.
         """
-        if self.new_tokens is None:
-            _check_unused("--new-tokens", new_column=self.new_column)
+        part = _part("--new-tokens", self.new_tokens, self.batch, column=str)
+        if part is None:
             return None
-        found = stepsim.trace_io.read_kv_lengths(self.new_tokens, column=self.new_column, minimum=1)
+        found = stepsim.trace_io.read_kv_lengths(part.file, column=part.column, minimum=1)
         return found[: self.batch]
 
 
@@ -226,14 +222,17 @@ def read_traces(
     new = None if several is None else several.read()
     if new is not None and tokens is not None and tokens.routing is not None:
         tokens = replace(tokens, batch=int(new.sum()))
+    routed = None
     if tokens is not None:
-        table = tokens.read(shape, model)
-        facts["routing"] = None if table is None else _routing_facts(table, shape, tokens)
+        table, routed = tokens.read(shape, model), tokens.chosen()
+        facts["routing"] = None
+        if table is not None and routed is not None:
+            facts["routing"] = _routing_facts(table, shape, routed.file)
     if requests is not None:
         served = requests.read()
         facts["kv_lengths"] = None if served is None else _request_facts(served, new)
     if new is None and table is not None and served is not None:
-        _check_count(table, served, tokens, several)
+        _check_count(table, served, routed, several)
     data = Data.of(
         routing=None if table is None else table.experts,
         kv_lengths=None if served is None else served.lengths,
@@ -241,13 +240,13 @@ def read_traces(
         rows=batch,
         whole=None if served is None else served.in_file,
     )
-    return Traces(data, _columns(tokens, table, requests, served, new), facts)
+    return Traces(data, _columns(routed, table, served, new, alone=tokens is None), facts)
 
 
 def _check_count(
     table: RoutingTable,
     served: Requests,
-    tokens: TokenSource | None,
+    routed: Part | None,
     several: NewTokenSource | None,
 ) -> None:
     if len(table.experts) != len(served.lengths):
@@ -256,43 +255,43 @@ def _check_count(
             hint += ", and --new-tokens says how many tokens each request brings"
         raise ArgError(
             f"--routing: expected one token for each of the {len(served.lengths)} requests of "
-            f"{served.source}, found {len(table.experts)} in {tokens and tokens.routing}; {hint}"
+            f"{served.part.file}, found {len(table.experts)} in {routed and routed.file}; {hint}"
         )
 
 
 def _columns(
-    tokens: TokenSource | None,
+    routed: Part | None,
     table: RoutingTable | None,
-    requests: RequestSource | None,
     served: Requests | None,
     new: np.ndarray[Any, Any] | None,
+    *,
+    alone: bool,
 ) -> dict[str, Any]:
-    """Labels of the trace; with a routing trace, cache lengths have separate columns."""
+    """Labels of the trace; cache lengths have separate columns unless they are ``alone``."""
     found: dict[str, Any] = {}
-    if tokens is not None and table is not None and tokens.routing is not None:
+    if routed is not None and table is not None:
         found = {
-            "trace": tokens.routing.name,
+            "trace": routed.file.name,
             "trace_id": table.identity(),
             "layer": table.layer,
             "step": table.step,
-            "window": tokens.window,
+            "window": routed.window,
         }
-    if requests is not None and served is not None:
-        alone = tokens is None
+    if served is not None:
         prefix = "trace" if alone else "lengths"
         found |= {
-            prefix: served.source.name,
+            prefix: served.part.file.name,
             f"{prefix}_id": _identity(served, new),
-            "step" if alone else "lengths_step": requests.kv_step,
-            "window" if alone else "lengths_window": requests.kv_window,
+            "step" if alone else "lengths_step": served.part.step,
+            "window" if alone else "lengths_window": served.part.window,
         }
     return found
 
 
 def _routing_facts(
-    routing: RoutingTable, shape: tuple[int, int] | None, source: TokenSource
+    routing: RoutingTable, shape: tuple[int, int] | None, file: Path
 ) -> dict[str, Any]:
-    found = stepsim.trace_io.routing_statistics(routing, _experts(routing, shape, source.routing))
+    found = stepsim.trace_io.routing_statistics(routing, _experts(routing, shape, file))
     return {
         "source": routing.source,
         "first_token": routing.first_token,
@@ -302,12 +301,12 @@ def _routing_facts(
     }
 
 
-def _experts(routing: RoutingTable, shape: tuple[int, int] | None, file: Path | None) -> int:
+def _experts(routing: RoutingTable, shape: tuple[int, int] | None, file: Path) -> int:
     """The experts over which the mean load is taken, as in `stepsim trace info`."""
     if shape is not None:
         return shape[0]
     least = int(routing.experts.max()) + 1
-    noted = None if file is None else noted_experts(file)
+    noted = noted_experts(file)
     if noted is not None and noted >= least:
         return noted
     named = () if routing.model is None else (routing.model,)
@@ -318,7 +317,7 @@ def _request_facts(requests: Requests, new: np.ndarray[Any, Any] | None) -> dict
     lengths = requests.lengths
     more = {} if new is None else {"new_tokens": int(new.sum())}
     return more | {
-        "source": str(requests.source),
+        "source": str(requests.part.file),
         "requests": len(lengths),
         "requests_in_file": requests.in_file,
         "min_length": int(lengths.min()),
@@ -333,18 +332,22 @@ def _identity(requests: Requests, new: np.ndarray[Any, Any] | None) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _check_window(window: int | None, batch: int | None, option: str, what: str) -> None:
-    """Refuse the number of a batch without its size, and numbers out of range."""
+def _part(
+    option: str, text: str | None, batch: int | None, **keys: Callable[[str], Any]
+) -> Part | None:
+    """The part of a file that an option chooses, if it is given.
+
+    Raises
+    ------
+    ArgError : it is not one, or ``batch`` or a window are out of range or do not go together.
+    """
     check_counts(batch=batch)
-    if window is not None and window < 0:
-        raise ArgError(f"{option}: expected a whole number from 0, found {window}")
-    if window is not None and batch is None:
-        raise ArgError(f"{option}: the number of {what} per window is missing; give --batch too")
-
-
-def _check_unused(source: str, **choices: Any) -> None:
-    """Refuse options that choose from a file that is not given."""
-    for name, value in choices.items():
-        if value is not None:
-            option = name.replace("_", "-")
-            raise ArgError(f"--{option}: has an effect only with {source} FILE; give the file too")
+    if text is None:
+        return None
+    file, parts = file_and_parts(option, text, keys)
+    found = Part(file, **single(option, parts))
+    if found.window is not None and found.window < 0:
+        raise ArgError(f"{option}: window: expected a whole number from 0, found {found.window}")
+    if found.window is not None and batch is None:
+        raise ArgError(f"{option}: window: its size is missing; give --batch too")
+    return found

@@ -8,10 +8,7 @@ from stepsim.cli.panels import PanelCommand
 
 _PANELS: Final = {
     "Workload": ("config",),
-    "Data": (
-        "routing", "kv_lengths", "new_tokens", "batch", "layer", "step", "window", "kv_step",
-        "kv_window",
-    ),
+    "Data": ("routing", "kv_lengths", "new_tokens", "batch"),
     "Machine": ("level", "machine", "overrides"),
     "Run": ("fix", "place", "slowdown", "stated", "pareto", "max_cycles", "max_seconds", "ensemble",
             "per_tile", "search_seed", "effort"),
@@ -19,7 +16,7 @@ _PANELS: Final = {
         "why", "path", "what_if", "write_fix", "graph", "every", "addresses", "record", "out",
         "perfetto", "picture", "json", "help",
     ),
-    "Advanced": ("counting", "kv_column", "new_column", "bins", "events", "span", "stream"),
+    "Advanced": ("counting", "events"),
 }  # fmt: skip
 """Options by panel, in the order of the help; parameters of workloads are in the first panel."""
 

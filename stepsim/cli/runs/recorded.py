@@ -12,6 +12,7 @@ import stepsim.report
 import stepsim.results
 from stepsim.cli.console import note
 from stepsim.cli.options import check_output
+from stepsim.cli.runs.parts import file_and_parts, single
 from stepsim.errors import ArgError
 from stepsim.frozen import frozen
 
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
 
     from stepsim.results import Result
 
-_BINS = 100
+
+@frozen
+class Timeline:
+    """A file for Perfetto: the cycles that it shows, all by default, and FIFOs drawn as arrows."""
+
+    file: Path
+    span: tuple[int, int] | None = None
+    streams: tuple[str, ...] = ()
 
 
 @frozen
@@ -36,27 +44,13 @@ class RecordOptions:
             "FILE.path.parquet.",
         ),
     ] = False
-    bins: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help=f"Number of rows of FILE.timeline.parquet. (default: {_BINS})"
-        ),
-    ] = None
     perfetto: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the timeline of the run for https://ui.perfetto.dev."
-        ),
-    ] = None
-    span: Annotated[
         str | None,
-        typer.Option(metavar="FIRST:AFTER", help="Cycles that the --perfetto file shows."),
-    ] = None
-    stream: Annotated[
-        list[str] | None,
         typer.Option(
-            metavar="FIFO",
-            help="Draw the tokens of a FIFO as arrows in the --perfetto file; repeatable.",
+            metavar="FILE[,KEY=VALUE]...",
+            help="Write the timeline of the run for https://ui.perfetto.dev. The cycles that it "
+            "shows and FIFOs whose tokens are drawn as arrows may follow, as in "
+            "FILE,span=100:200,stream=silu.",
         ),
     ] = None
     events: Annotated[
@@ -72,30 +66,18 @@ class RecordOptions:
         """Whether the run is to be recorded."""
         return self.record or self.perfetto is not None or self.events is not None
 
-    @property
-    def timeline_bins(self) -> int | None:
-        """Rows of the table over time; None for no table."""
-        return (self.bins or _BINS) if self.record else None
-
     def check(self, out: Path | None) -> None:
         """Refuse options that have no effect or certainly fail, before time is spent on the run.
 
         Raises
         ------
-        ArgError : an option lacks the one that it belongs to, or its value is invalid.
+        ArgError : the value of an option is invalid.
         OutputError : a file certainly cannot be written.
         """
-        if self.bins is not None and (not self.record or out is None):
-            raise ArgError("--bins: add --record and --out FILE.parquet, which gets the table")
-        if self.bins is not None and self.bins < 1:
-            raise ArgError(f"--bins: expected a number from 1 to 1,000,000, found {self.bins}")
-        for name, given in (("span", self.span), ("stream", self.stream)):
-            if given and self.perfetto is None:
-                raise ArgError(f"--{name}: add --perfetto FILE, which shows it")
-        self._cycles()
-        self._check_distinct(out)
-        if self.perfetto is not None:
-            check_output(self.perfetto)
+        timeline = self.timeline()
+        self._check_distinct(out, timeline)
+        if timeline is not None:
+            check_output(timeline.file)
             stepsim.report.require_perfetto()
         if self.events is not None:
             check_output(self.events, ".parquet")
@@ -107,13 +89,30 @@ class RecordOptions:
         ------
         ArgError : there is no such FIFO.
         """
-        if self.stream:
-            for name in self.stream:
-                stepsim.report.fifos_of(name, fifos, "--stream")
+        timeline = self.timeline()
+        for name in () if timeline is None else timeline.streams:
+            stepsim.report.fifos_of(name, fifos, "--perfetto: stream")
 
-    def _check_distinct(self, out: Path | None) -> None:
+    def timeline(self) -> Timeline | None:
+        """What ``--perfetto`` asks for, if it is given.
+
+        Raises
+        ------
+        ArgError : what follows the name of the file is not known, or is invalid.
+        """
+        if self.perfetto is None:
+            return None
+        option = "--perfetto"
+        file, parts = file_and_parts(option, self.perfetto, {"span": _cycles, "stream": str})
+        streams = tuple(parts.pop("stream", ()))
+        return Timeline(file, streams=streams, **single(option, parts))
+
+    def _check_distinct(self, out: Path | None, timeline: Timeline | None) -> None:
         """Refuse two outputs with one file name; tables next to ``out`` count too."""
-        files = [("--perfetto", self.perfetto), ("--events", self.events)]
+        files = [
+            ("--perfetto", None if timeline is None else timeline.file),
+            ("--events", self.events),
+        ]
         if out is not None:
             beside = [
                 (f"the {name} of --out", stepsim.results.neighbor(out, name))
@@ -142,27 +141,27 @@ class RecordOptions:
         phase : called with the name of each step.
         segments : finds the critical path.
         """
-        if self.perfetto is not None:
+        timeline = self.timeline()
+        if timeline is not None:
             phase("writing the timeline")
             written = stepsim.report.write_perfetto(
                 result,
-                self.perfetto,
-                span=self._cycles(),
-                streams=self.stream or (),
+                timeline.file,
+                span=timeline.span,
+                streams=timeline.streams,
                 segments=segments(),
             )
             if written.remark:
-                note(f"{self.perfetto}: {written.remark}")
+                note(f"{timeline.file}: {written.remark}")
         if self.events is not None:
             phase("writing events")
             stepsim.results.write_events(result, self.events)
 
-    def _cycles(self) -> tuple[int, int] | None:
-        if self.span is None:
-            return None
-        first, colon, after = self.span.partition(":")
-        if not (colon and first.isdecimal() and after.isdecimal() and int(first) < int(after)):
-            raise ArgError(
-                f"--span: expected two ascending cycles as in 1000:2000, found '{self.span}'"
-            )
-        return int(first), int(after)
+
+def _cycles(text: str) -> tuple[int, int]:
+    first, colon, after = text.partition(":")
+    if not (colon and first.isdecimal() and after.isdecimal() and int(first) < int(after)):
+        raise ArgError(
+            f"--perfetto: span: expected two ascending cycles as in 1000:2000, found '{text}'"
+        )
+    return int(first), int(after)

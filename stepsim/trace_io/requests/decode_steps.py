@@ -30,7 +30,7 @@ def refuse_decode_steps(schema: pa.Schema, path: Path) -> None:
     if schema_name(schema) == DECODE_STEPS or {*_COLUMNS, "requests"} <= set(schema.names):
         raise TraceError(
             f"{path}: holds the steps of a replay, expected a trace of expert routing or of "
-            f"requests; use it with --kv-lengths {path} --kv-step N, or in a sweep as cache lengths"
+            f"requests; use it with --kv-lengths {path},step=N, or in a sweep as cache lengths"
         )
 
 

@@ -78,7 +78,7 @@ class KvFile:
         else:
             raise TraceError(
                 f"{self.name}: {size} lengths, expected {requests}; choose a file with this batch "
-                "size, or one window of many with --kv-window (window=)"
+                "size, or one window of many with window="
             )
         values = self._read(batch, span)
         return check_lengths(
@@ -168,7 +168,7 @@ def _batch_of(file: KvFile, step: int | None) -> int:
         if step is not None:
             raise TraceError(
                 f"{file.name}: has no steps to choose {step} from, only files written by "
-                "`stepsim trace replay` have steps; leave --kv-step (step=) out"
+                "`stepsim trace replay` have steps; leave step= out"
             )
         return 0
     first, last = int(file.steps.min()), int(file.steps.max())
@@ -177,7 +177,7 @@ def _batch_of(file: KvFile, step: int | None) -> int:
         asked = "expected one" if step is None else f"{len(found)} of them are step {step}"
         raise TraceError(
             f"{file.name}: holds {len(file.steps)} steps from {first} to {last}, {asked}; choose "
-            "one of them with --kv-step (step=)"
+            "one of them with step="
         )
     return int(found[0])
 

@@ -110,8 +110,8 @@ class RoutingPart:
             # Checked before all of them are read.
             raise TraceError(
                 f"{self.source}: {self.tokens} tokens ({self.key}), expected {wanted}; the "
-                "recorder may have padded some, or choose one window of many with --window "
-                "(window=)"
+                "recorder may have padded some, or choose one window of many with "
+                "window="
             )
         return self._load(None, self.known)
 
@@ -174,8 +174,7 @@ def array_parts(
             raise TraceError(
                 f"{ids.name}: has no layer {labels.layer or 0}, its shape {shape} is read as "
                 "[tokens, layers, k] with layers "
-                f"{f'0..{shape[1] - 1}' if shape[1] else 'none'}; choose one of them with --layer "
-                "(layer=)"
+                f"{f'0..{shape[1] - 1}' if shape[1] else 'none'}; choose one of them with layer="
             )
         keys = {Key(layer, step, labels.model): layer for layer in wanted}
 

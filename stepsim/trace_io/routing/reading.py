@@ -244,21 +244,18 @@ def _found(pieces: Pieces, name: str, labels: Labels, known: Known) -> list[Rout
 
 
 def _choice(parts: Sequence[RoutingPart]) -> str:
-    """The options and arguments that distinguish the parts."""
+    """The arguments that distinguish the parts; those of the command line have the same names."""
     fields = [
         field
         for field in ("model", "layer", "step")
         if len({getattr(part, field) for part in parts}) > 1
     ]
     arguments = " and ".join(f"{field}=" for field in fields)
-    # No option selects the model label of the rows: --model is the shape to simulate.
-    options = " and ".join(f"--{field}" for field in fields if field != "model")
-    all_of_them = "or all of them with read_routing_batches"
     unnamed = ""
     if "model" in fields and any(part.model is None for part in parts):
         unnamed = "; rows without a model cannot be chosen, name theirs in the column `model`"
-    chosen = f"{options} ({arguments} in Python, {all_of_them})" if options else arguments
-    return f"{chosen}{unnamed}"
+    several = "" if fields == ["model"] else " (read_routing_batches of Python reads all of them)"
+    return f"{arguments}{several}{unnamed}"
 
 
 def _listed(keys: Sequence[Key]) -> str:
