@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from stepsim.dram import simulate, spec_of
 from stepsim.kernels.dram.address import bank_of, column_of, locate, row_of
@@ -17,6 +17,7 @@ from stepsim.kernels.dram.table import DramSpec, dram_words
 from stepsim.machine import Dram
 from stepsim.machine.section import keys
 from tests.oracle.dram import Dram as Oracle, fields_of
+from tests.property_profile import profile
 
 _KINDS = ("", "ACT", "PRE", "RD", "WR", "REF")
 
@@ -93,7 +94,7 @@ def _compare(rng: random.Random, spec: DramSpec, cycles: int, skip: bool) -> int
 
 
 @given(seed=st.integers(0, 1 << 32), skip=st.booleans())
-@settings(max_examples=4, deadline=None)
+@profile(4)
 def test_random_traffic_on_random_descriptions(seed: int, skip: bool) -> None:
     rng = random.Random(seed)
     _compare(rng, _random_spec(rng), 200, skip)
@@ -115,7 +116,7 @@ def test_presets_against_the_oracle(preset: str) -> None:
 
 
 @given(address=st.integers(0, (1 << 40) - 1), seed=st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@profile(60)
 def test_fields_of_addresses(address: int, seed: int) -> None:
     spec = _random_spec(random.Random(seed))
     words = dram_words(spec)

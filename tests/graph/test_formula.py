@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import sympy
-from hypothesis import given, settings, strategies as draw
+from hypothesis import given, strategies as draw
 
 from stepsim.graph.programs.program import Program
 from stepsim.graph.sizes.atoms import Active, CeilDiv, Largest, Opaque, Symbol
@@ -22,6 +22,7 @@ from stepsim.graph.sizes.sympy_forms import (
     shown,
     symbol,
 )
+from tests.property_profile import profile
 
 NAMES = ("n0", "n1", "n10", "n2", "len_total", "m", "S")
 SYMBOLS = [Symbol(name) for name in NAMES]
@@ -79,7 +80,7 @@ PAIRS = draw.recursive(LEAVES, _join, max_leaves=12)
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@profile(400)
 @given(PAIRS)
 def test_a_formula_is_what_sympy_makes_of_the_same_steps(pair: Pair) -> None:
     formula, expression = pair
@@ -89,7 +90,7 @@ def test_a_formula_is_what_sympy_makes_of_the_same_steps(pair: Pair) -> None:
     assert light(expression) == formula
 
 
-@settings(max_examples=200, deadline=None)
+@profile(200)
 @given(PAIRS, VALUES)
 def test_values_are_those_of_the_expression(pair: Pair, values: dict[Symbol, int]) -> None:
     formula, expression = pair
@@ -103,7 +104,7 @@ def test_values_are_those_of_the_expression(pair: Pair, values: dict[Symbol, int
         assert (replaced if isinstance(replaced, int) else replaced.value({})) == found
 
 
-@settings(max_examples=200, deadline=None)
+@profile(200)
 @given(PAIRS, PAIRS)
 def test_sums_differences_products_and_quotients(one: Pair, other: Pair) -> None:
     (a, x), (b, y) = one, other
@@ -117,7 +118,7 @@ def test_sums_differences_products_and_quotients(one: Pair, other: Pair) -> None
         assert shown(divided(a, b)) == x / y
 
 
-@settings(max_examples=200, deadline=None)
+@profile(200)
 @given(PAIRS, PAIRS)
 def test_equal_formulas_hash_alike_and_are_pickled(one: Pair, other: Pair) -> None:
     (a, x), (b, y) = one, other
@@ -131,7 +132,7 @@ def test_equal_formulas_hash_alike_and_are_pickled(one: Pair, other: Pair) -> No
         assert str(again) == str(a)
 
 
-@settings(max_examples=100, deadline=None)
+@profile(100)
 @given(PAIRS)
 def test_dims_of_both_forms_are_the_same(pair: Pair) -> None:
     formula, expression = pair
@@ -145,7 +146,7 @@ def test_dims_of_both_forms_are_the_same(pair: Pair) -> None:
     assert {expression: 1}[dim] == 1
 
 
-@settings(max_examples=200, deadline=None)
+@profile(200)
 @given(PAIRS)
 def test_what_no_dim_can_be_is_what_sympy_knows(pair: Pair) -> None:
     formula, expression = pair
@@ -153,7 +154,7 @@ def test_what_no_dim_can_be_is_what_sympy_knows(pair: Pair) -> None:
         assert expression.is_Number or expression.is_integer is False or expression.is_negative
 
 
-@settings(max_examples=200, deadline=None)
+@profile(200)
 @given(PAIRS)
 def test_parts_of_formulas(pair: Pair) -> None:
     formula, expression = pair

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from hypothesis import assume, given, settings, strategies as draw
+from hypothesis import assume, given, strategies as draw
 
 import stepsim as st
 from stepsim.hardware import HardwareResult, Machine, Network
+from tests.property_profile import profile
 
 _PERIODS = draw.sampled_from([1, 1, 2, 5, 40])
 _DIMS = draw.lists(draw.integers(1, 5), min_size=1, max_size=4)
@@ -81,7 +82,7 @@ def _counts(result: HardwareResult) -> object:
     }
 
 
-@settings(deadline=None, max_examples=25)
+@profile(25)
 @given(networks(), _MACHINES)
 def test_skipping_equals_looking_at_every_cycle(network: Network, machine: Machine) -> None:
     assume(not network.ports or machine.memory.pointer < network.ports)

@@ -19,7 +19,7 @@ from stepsim.graph.nn.feed_forward import swiglu
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.moe_on_chips import MoeOnChips
 from stepsim.graph.nn.parallel.division import Streams, alone
-from stepsim.graph.nn.routing import check_rows
+from stepsim.graph.nn.routing import table_of_rows
 from stepsim.graph.ops.routing.partitioning import partition
 from stepsim.graph.ops.routing.routing_table import Routing
 from stepsim.graph.stream import Stream
@@ -156,8 +156,7 @@ def moe(
         return whole.results(tile, inner, write_back)
     x = alone("moe", x, collective=collective)
     layer = Layer("moe", {"x": x}, label, compute_bw, write_back)
-    check_rows(layer, x, table)  # type: ignore[arg-type]
-    assert isinstance(table, Routing)
+    table = table_of_rows(layer, x, table)
     tile = rows_of_tile(layer, tile)
     matrices = [
         tensors_of_experts(layer, role, given, table.experts)

@@ -165,8 +165,7 @@ def _by_columns(
     parts = group.columns("weight", weight)
     shifts: Sequence[Any] = [None] * group.count
     if bias is not None:
-        _check_tensor(group, bias)
-        shifts = group.columns("bias", bias, 1)  # type: ignore[arg-type]
+        shifts = group.columns("bias", _tensor(group, bias), 1)
     return group.each(
         lambda i: linear(group.xs[i], parts[i], shifts[i], label=group.part(i), **options)
     )
@@ -180,7 +179,7 @@ def _by_rows(
     group.check_summed(write_back)
     parts = group.rows("weight", weight)
     if bias is not None:
-        _check_tensor(group, bias)
+        bias = _tensor(group, bias)
     return group.summed(
         group.each(
             lambda i: linear(
@@ -190,11 +189,14 @@ def _by_rows(
     )
 
 
-def _check_tensor(group: Division, bias: object) -> None:
-    group.layer.require(
-        not isinstance(bias, Stream), ArgError, "bias is a stream, which chips cannot divide",
-        "pass a tensor, which each chip reads its part of",
-    )  # fmt: skip
+def _tensor(group: Division, bias: Stream | Tensor) -> Tensor:
+    if isinstance(bias, Stream):
+        group.layer.fail(
+            ArgError,
+            "bias is a stream, which chips cannot divide",
+            "pass a tensor, which each chip reads its part of",
+        )
+    return bias
 
 
 def divisor_of(layer: Layer, tile: int | None, columns: int, what: str) -> int:

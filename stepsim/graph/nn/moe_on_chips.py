@@ -21,7 +21,7 @@ from stepsim.graph.nn.feed_forward import swiglu
 from stepsim.graph.nn.parallel.division import Streams, slice_of
 from stepsim.graph.nn.parallel.experts import DividedExperts, ExpertChip, summed_rows
 from stepsim.graph.nn.parallel.steps import check_algorithm, members
-from stepsim.graph.nn.routing import check_rows
+from stepsim.graph.nn.routing import table_of_rows
 from stepsim.graph.ops.routing.routing_table import Routing
 from stepsim.graph.programs.chips import chip
 from stepsim.graph.programs.groups import Groups
@@ -131,7 +131,7 @@ class MoeOnChips:
             f"{shown(given)}",
         )  # fmt: skip
         for i, x in enumerate(self.xs):
-            check_rows(layer, x, tables[i // groups.tp])
+            table_of_rows(layer, x, tables[i // groups.tp])
         for d, table in enumerate(tables):
             layer.require(
                 table.experts == tables[0].experts, ArgError,

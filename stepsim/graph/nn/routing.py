@@ -113,7 +113,7 @@ def router(
     """
     layer = Layer("router", {"x": x}, label, compute_bw)
     normalize = layer.flag("normalize", normalize)
-    check_rows(layer, x, table)
+    table = table_of_rows(layer, x, table)
     scores = _softmax(layer, _products(layer, x, weight, table.experts))
     chosen = picked_scores(layer, scores, table)
     if normalize:
@@ -240,14 +240,14 @@ def _sent(layer: Layer, what: str, x: Stream, table: Routing) -> list[Stream]:
     return partition(x, selector, label=layer.part(f"send_{what}"))
 
 
-def check_rows(layer: Layer, x: Stream, table: Routing) -> None:
-    """Refuse streams that are not the rows of a routing."""
-    layer.require(
-        isinstance(table, Routing),
-        ArgError,
-        f"table must be a routing, found {shown(table)}",
-        "make one with st.routing() or st.nn.top_k()",
-    )
+def table_of_rows(layer: Layer, x: Stream, table: object) -> Routing:
+    """The table, whose rows are those of the stream; anything else is refused."""
+    if not isinstance(table, Routing):
+        layer.fail(
+            ArgError,
+            f"table must be a routing, found {shown(table)}",
+            "make one with st.routing() or st.nn.top_k()",
+        )
     tile = layer.tile("x", x)
     layer.require(
         tile.rows == 1, DTypeError, f"x must carry tiles of one row, found {tile}",
@@ -259,3 +259,4 @@ def check_rows(layer: Layer, x: Stream, table: Routing) -> None:
         f"x is {x.describe()}, the table has {table.rows} rows",
         f"give a stream [{table.rows}] of one row each",
     )
+    return table
