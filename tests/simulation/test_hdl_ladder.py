@@ -23,7 +23,7 @@ LADDER = {
 }
 
 
-def _tilings() -> list[tuple[st.Program, int]]:
+def tilings() -> list[tuple[st.Program, int]]:
     """The layer in every tiling with a count of the HDL, and that count."""
     found = []
     for row in table_rows("point"):
@@ -37,7 +37,7 @@ def _tilings() -> list[tuple[st.Program, int]]:
 
 def _errors(machine: str) -> list[float]:
     errors = []
-    for program, cycles in _tilings():
+    for program, cycles in tilings():
         run = st.simulate(program, machine)
         assert run.status == "ok", run.diagnosis
         errors.append(100 * (run.cycles / cycles - 1))
@@ -63,7 +63,7 @@ def test_the_last_step_is_within_its_bounds() -> None:
 @pytest.mark.slow
 def test_medians_of_ensembles_are_within_their_bounds() -> None:
     errors = []
-    for program, cycles in _tilings():
+    for program, cycles in tilings():
         found = st.ensemble(program, "hdl-arbiter", runs=32)
         assert found.lost == 0
         assert found.median is not None
