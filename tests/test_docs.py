@@ -130,6 +130,11 @@ def test_data_page(
     assert groups == list({d.name.split("/")[0]: d.license for d in datasets().values()}.items())
 
 
+def test_data_page_has_the_size_of_all() -> None:
+    size = sum(one.bytes for one in datasets().values())
+    assert f"or `all` ({size / 1e6:.0f} MB)" in (DOCS / "data.md").read_text(encoding="utf-8")
+
+
 def test_figure_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (DOCS / "extending-figure.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}

@@ -58,7 +58,7 @@ _FLITS: Final = {"router": 4, "wire": 1, "inject": 2, "quantum": 4, "flit_bytes"
 _RATES: Final = {"link": 32.0, "source": {"worker": 32.0}, "sink": {"worker": 32.0}}
 
 # The same grids for placed programs. Flits, and cycles of a hop: Tenstorrent, tt-isa-documentation
-# (commits 1354713 and 585749d, NoC): 9 cycles from router to router, about 5 from and to a core, so
+# (commits 1354710 and 585749d, NoC): 9 cycles from router to router, about 5 from and to a core, so
 # that a flit takes 10 + 9 hops, and packets of up to 256 flits of data, which are segments here.
 # The header of a packet is not counted. Loads read over network 0, all else is written over
 # network 1, as tt-metal has its readers and writers of DRAM by default (kernel_types.hpp).

@@ -45,7 +45,7 @@ ExpertParallel = Annotated[
     int, Param("chips that divide the experts of a layer", "chips", added=True)
 ]
 PipelineParallel = Annotated[
-    int, Param("layers, one after the other, on chips of their own", "layers", added=True)
+    int, Param("stages: consecutive layers, each on chips of its own", "layers", added=True)
 ]
 
 

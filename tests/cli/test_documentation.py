@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,3 +69,14 @@ def test_both_forms_of_a_flag_are_one_name_in_help(monkeypatch: pytest.MonkeyPat
     assert "--no-scheduler" not in text
     refused = CliRunner().invoke(app, ["serve", "--no-scheduler-reserve-full-isl"])
     assert "No such option" not in refused.output
+
+
+def test_every_option_of_serve_has_its_default_on_the_page() -> None:
+    """The other commands have few defaults; those of a service are a table."""
+    section = PAGE.partition("\n## serve\n")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(--[\w-]+)[^|]*\| ([^|]+) \|$", section, re.MULTILINE))
+    for parameter in APP.commands["serve"].params:
+        default = re.search(r"\(default: (.*)\)$", parameter.help or "")
+        long = next((name for name in parameter.opts if name.startswith("--")), "")
+        if default is not None and long not in ("", "--tolerance"):
+            assert rows[long].partition("; default: ")[2].replace("`", "") == default[1], long

@@ -128,6 +128,18 @@ def test_dram_cases(path: Path) -> None:
     assert not wrong, f"{len(wrong)} of {len(rows)} rows: {dict(list(wrong.items())[:5])}"
 
 
+def test_docs_dram_md_counts_the_cases() -> None:
+    counts = {path.stem: len(_rows(path)) for path in _grids()}
+    others = ("hbm2_fullrate", "other_presets", "trace_runs")
+    grid = sum(count for name, count in counts.items() if name not in others)
+    scenarios = len(_rows(RAMULATOR / "micro_scenarios.csv"))
+    page = (Path(__file__).parents[2] / "docs" / "dram.md").read_text(encoding="utf-8")
+    assert (
+        f"{grid:,} runs of a grid, {scenarios} small scenarios command by command, every stamp of "
+        f"{counts['trace_runs']} traces"
+    ) in " ".join(page.split())
+
+
 @recorded(RAMULATOR / "trace_runs.csv")
 def test_stamps_of_traces() -> None:
     stamps = defaultdict(list)

@@ -112,7 +112,7 @@ class ServeChoices(RequestChoices, FleetChoices):
     model: Annotated[Model | None, Param("model that is served")] = None
     machine: Annotated[
         str | None,
-        Param("name of a machine, or a YAML file of one", otherwise="none; steps need none"),
+        Param("name of a machine, or a YAML file of one", otherwise="needed by simulated steps alone"),
     ] = None
     scheduler: Annotated[
         str, Param("rules of the scheduler: vllm, static, orca, sarathi, or a plugin's")
@@ -135,7 +135,7 @@ class ServeChoices(RequestChoices, FleetChoices):
         Named | None,
         Param(
             "experts of tokens: recorded routing of these requests, or zipf:EXPONENT",
-            otherwise="zipf:0, all alike",
+            otherwise="zipf:0, all experts equally likely",
         ),
     ] = None
     error: Annotated[
