@@ -66,7 +66,8 @@ class SchedulingChoices:
         int | None, Param("requests that run at a time", "requests", otherwise=_OF_VLLM)
     ] = None
     max_num_active_seqs: Annotated[
-        int | None, Param("a lower limit of requests that run at a time", "requests", otherwise="max_num_seqs")
+        int | None,
+        Param("a lower limit of requests that run at a time", "requests", otherwise="max_num_seqs"),
     ] = None
     block_size: Annotated[int | None, Param("tokens of a KV block", "tokens", otherwise="16")] = (
         None

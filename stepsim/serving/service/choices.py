@@ -112,7 +112,9 @@ class ServeChoices(RequestChoices, FleetChoices):
     model: Annotated[Model | None, Param("model that is served")] = None
     machine: Annotated[
         str | None,
-        Param("name of a machine, or a YAML file of one", otherwise="needed by simulated steps alone"),
+        Param(
+            "name of a machine, or a YAML file of one", otherwise="needed by simulated steps alone"
+        ),
     ] = None
     scheduler: Annotated[
         str, Param("rules of the scheduler: vllm, static, orca, sarathi, or a plugin's")
