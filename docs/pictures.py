@@ -15,10 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import network_pictures
+import path_pictures
 import pyarrow as pa
 import pyarrow.parquet as pq
 from blocks import Session, blocks
@@ -50,8 +52,9 @@ import stepsim as st
 from stepsim.drawing import layered
 from stepsim.report.serving.series import engines_of
 
-DRAWN = ("accesses", "activity", "chips", "circular_wait", "design", "graph", "load", "occupancy",
-         "over_time", "placement", "serving_loop", "streams", "tiles")  # fmt: skip
+DRAWN = ("accesses", "activity", "chips", "circular_wait", "design", "front", "graph", "load",
+         "occupancy", "on_path", "over_time", "placement", "serving_loop", "streams",
+         "tiles")  # fmt: skip
 """What a page can draw."""
 
 CAUSES = {"work": BLUE, "access": GREEN, "token": GRAY, "slot": ORANGE}
@@ -115,8 +118,12 @@ def tiles(named: Mapping[str, Iterable[Any]]) -> str:
             x += 68
         width = max(width, x)
         y += high + 14
-    key = {"row of a token": BLUE} | ({"padding": GRAY} if padding else {})
-    return svg(max(width, 420), y + 14, [*parts, *legend(LEFT, y + 6, key)])
+    parts += legend(LEFT, y + 6, {"row of a token": BLUE})
+    if padding:
+        x = LEFT + 130
+        parts.append(rect(x, y - 3, 10, 10, "none", f'stroke="{GRAY}" stroke-dasharray="2 2"'))
+        parts.append(text(x + 15, y + 6, "padding", FAINT, 'font-size="11"'))
+    return svg(max(width, 420), y + 14, parts)
 
 
 # runs over time
@@ -283,9 +290,12 @@ def _boxes(
         tip = 5 if y > y0 else -5
         parts.append(f'<path d="M{x:.1f},{y:.1f}l-4,{-tip}h8z" fill="{color}"/>')
         if words:
-            middle, level = x, y - 18 if y > y0 else y + 18
+            middle, level = x, y - 18
+            if y < y0:  # Beside the box that an upward edge passes, so that its arrow stays free.
+                (x1, y1), (x2, y2) = max(pairwise(path), key=lambda two: two[0][1] - two[1][1])
+                middle, level = (x1 + x2) / 2, (y1 + y2) / 2
             wide = len(words) * 5.8 + 4
-            parts.append(rect(middle - wide / 2, level - 8, wide, 14, PAPER, 'fill-opacity="0.85"'))
+            parts.append(rect(middle - wide / 2, level - 8, wide, 14, PAPER))
             parts.append(text(middle, level + 3, words, FAINT if color == FAINT else color,
                               'text-anchor="middle" font-size="10.5"'))  # fmt: skip
     for (x, y), (wide, tall), (first, second, color) in zip(
@@ -343,7 +353,7 @@ def circular_wait(result: Any, down: float = 40.0) -> str:
     stuck = result.diagnosis.circular_wait
     waiting = {wait.unit for wait in stuck}
     blocked = {wait.fifo: f"{wait.held}/{wait.depth}" for wait in result.diagnosis.waits}
-    circle = {wait.fifo for wait in stuck}
+    on_cycle = {wait.fifo for wait in stuck}
     states = dict(zip(units, result.units["state"].to_pylist(), strict=True))
     named = [(unit, states[unit], RED if unit in waiting else FAINT) for unit in units]
     edges = [
@@ -351,7 +361,7 @@ def circular_wait(result: Any, down: float = 40.0) -> str:
             units.index(fifo["producer"]),
             units.index(fifo["consumer"]),
             blocked.get(fifo["name"], f"{fifo['sent'] - fifo['received']}/{fifo['depth']}"),
-            RED if fifo["name"] in circle else FAINT,
+            RED if fifo["name"] in on_cycle else FAINT,
         )
         for fifo in result.fifos.to_pylist()
     ]
@@ -447,7 +457,7 @@ def _inside(folder: str) -> Iterator[None]:
 
 def drawn(call: str, names: Mapping[str, Any]) -> str:
     """The picture that a call makes with the names of a page."""
-    functions = vars(network_pictures) | globals()
+    functions = vars(network_pictures) | vars(path_pictures) | globals()
     return str(eval(call, {**names, **{name: functions[name] for name in DRAWN}}))
 
 

@@ -267,7 +267,7 @@ def test_limits_page() -> None:
     page = module_of_docs("limits")
     text = page.PAGE.read_text(encoding="utf-8")
     assert page.drawn(text) == text, "run python docs/limits.py"
-    assert page.table().count("\n") == 20
+    assert page.table().count("\n") == 27
 
 
 def test_stability_page_has_the_versions_of_files() -> None:

@@ -116,3 +116,29 @@ def test_links_between_chips_have_their_bytes() -> None:
     for row in run.chips().to_pylist():
         number = shown.index(f"chip {row['chip']}")
         assert shown[number + 1] == f"done at {row['chip_cycles']:,}"
+
+
+def test_a_critical_path_takes_its_share_of_the_axis() -> None:
+    path = st.explain.critical_path(center(4))
+    picture = ElementTree.fromstring(module_of_docs("path_pictures").on_path(path))
+    scale = (pictures.WIDTH - pictures.LEFT - 20) / path.cycles
+    by_cause = {row["cause"]: row["cycles"] for row in path.totals(("cause",)).to_pylist()}
+    work = sum(
+        float(one.get("width", 0))
+        for one in picture.iter()
+        if one.get("fill") == pictures.BLUE and one.get("height") == "16.0"
+    )
+    assert work / scale == pytest.approx(by_cause["work"], rel=0.02)
+    names = {row["operator"] for row in path.segments.to_pylist()}
+    assert names <= {one.text for one in picture.iter()}
+
+
+def test_only_the_optimal_designs_of_a_front_are_named() -> None:
+    designs = [
+        st.sweep.DesignCost(0, "small", 1, 10, 100, pareto_optimal=True),
+        st.sweep.DesignCost(1, "poor", 1, 20, 110, pareto_optimal=False),
+        st.sweep.DesignCost(2, "fast", 1, 30, 50, pareto_optimal=True),
+    ]
+    shown = texts(module_of_docs("path_pictures").front(designs, "bytes", "cycles"))
+    assert {"small", "fast", "bytes", "cycles"} <= set(shown)
+    assert "poor" not in shown
