@@ -33,7 +33,7 @@ help:
 	@echo 'make lowest  the numbers of all engines with the oldest versions of libraries'
 	@echo 'make arm64   the numbers of all engines on arm64, emulated; downloads packages of Debian'
 	@echo 'make packages  builds, checks and installs all distributions, with oldest and newest libraries'
-	@echo 'make mutants  finds changes of the code that no test detects: ROOM=units, memory, ops or metrics'
+	@echo 'make mutants  finds changes of the code that no test detects: ROOM=engine, units, memory, ops or metrics'
 	@echo 'make setup   the environment of development; the demo needs less than half of it'
 	@echo 'make lint    the checks of make test without the tests'
 	@echo 'make bench   speed of the engine'

@@ -59,6 +59,7 @@ _CASES: Final = (
     "tests/kernels/test_firings.py",
     "tests/kernels/test_units.py",
 )
+_ENGINE: Final = ("arena", "calendar", "driver", "engine", "parking", "queues", "walks")
 _MEMORY: Final = ("accesses", "interleaved", "published", "uncontended")
 # Without the test that starts a type checker, which does not see the changed module.
 _GRAPH: Final = ("tests/graph", "--ignore=tests/graph/test_size_types.py")
@@ -70,6 +71,11 @@ _INFERRED: Final = (
 )
 ROOMS: Final = {
     "units": Room(("stepsim/kernels/units/*.py",), (_CASES, (_AGREES, _FAILS)), False),
+    "engine": Room(
+        tuple(f"stepsim/kernels/{name}.py" for name in _ENGINE),
+        ((*_CASES, "tests/kernels/test_parking.py"), (_AGREES, _FAILS)),
+        False,
+    ),
     "memory": Room(
         # The others are run when they are imported.
         tuple(f"stepsim/kernels/memory/{name}.py" for name in _MEMORY),
