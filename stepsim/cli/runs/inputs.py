@@ -12,7 +12,7 @@ import typer
 import stepsim.trace_io
 from stepsim.cli.experts import experts_of_rows, noted_experts
 from stepsim.cli.options import check_counts
-from stepsim.cli.runs.parts import file_and_parts, single
+from stepsim.cli.parts import file_and_parts, single
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.frozen import frozen

@@ -12,7 +12,7 @@ import stepsim.report
 import stepsim.results
 from stepsim.cli.console import note
 from stepsim.cli.options import check_output
-from stepsim.cli.runs.parts import file_and_parts, single
+from stepsim.cli.parts import file_and_parts, single
 from stepsim.errors import ArgError
 from stepsim.frozen import frozen
 
