@@ -121,7 +121,6 @@ from stepsim.design.passes.memory.memory_kinds import (
 )
 from stepsim.design.passes.pipeline import Pass as Pass
 from stepsim.design.plan.compiled import die_regions as die_regions, placed_case as placed_case
-from stepsim.design.plan.files import graph_files as graph_files
 from stepsim.design.plan.folder_workload import of_plan as of_plan
 from stepsim.design.plan.summary import (
     converter_rows as converter_rows,

@@ -156,7 +156,7 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     if dtype in _NUMPY:
         return np.dtype(_NUMPY[dtype])
     ml_dtypes = require(
-        "ml_dtypes", EvaluationError, advice=", or build the program with dtype f32"
+        "ml_dtypes", EvaluationError, advice=', or evaluate in float32 by scalar="f32"'
     )
     found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))
     return found

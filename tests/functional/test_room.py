@@ -28,8 +28,9 @@ def test_bf16_without_its_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with st.Program() as p:
         st.linear_load(st.spec(1, 1, name="x"), (1, 1)).consume()
-    with pytest.raises(EvaluationError, match=r"pip install 'stepsim\[values\]'"):
+    with pytest.raises(EvaluationError, match=r"pip install 'stepsim\[values\]'.*scalar=\"f32\""):
         evaluate(p, {"x": [[1]]})
+    evaluate(p, {"x": [[1]]}, scalar="f32")
     with st.Program() as p:
         tiles((1,))[0].consume()
     assert evaluate(p).stored == {}

@@ -221,9 +221,6 @@ def _compile(
             show("", str(checked))
     for path in written:
         note(f"wrote {path}")
-    if written:
-        for reason in stepsim.design.graph_files(compiled)[1]:
-            note(f"{reason}; program.py and the plan rebuild it")
     if compiled.plan.infeasible is not None:
         note(f"infeasible: {compiled.plan.infeasible}")
     if compiled.plan.infeasible is not None or (checked is not None and not checked.ok):
@@ -292,6 +289,7 @@ def _show(compiled: Compiled) -> None:
             )
             show("")
     show(
+        "on chip bytes are buffer bytes, which runs report as on-chip memory, and FIFO bytes",
         *stepsim.design.order_text(plan),
         *stepsim.design.tile_text(plan),
         *stepsim.design.times_text(plan),

@@ -342,6 +342,8 @@ def _show(
         "",
         stepsim.report.units_table(busiest, record["cycles"]),
     )
+    if getattr(case.resolved.workload, "plan", None) is not None:
+        show("", "on-chip memory is that of buffers; `stepsim compile` adds that of FIFOs")
     if found is not None:
         show("", str(found))
     elif result.status == "ok" and result.cycles:

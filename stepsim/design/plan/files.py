@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ def write_files(compiled: Compiled, folder: Path) -> tuple[Path, ...]:
         "program.py": _PROGRAM,
         **fifo_files(compiled),
     }
-    contents = {name: text.encode() for name, text in texts.items()} | graph_files(compiled)[0]
+    contents = {name: text.encode() for name, text in texts.items()} | _graph_files(compiled)
     targets = [folder / name for name in contents]
     with replacing(*targets) as parts:
         for part, content in zip(parts, contents.values(), strict=True):
@@ -69,21 +70,14 @@ def program(
 '''
 
 
-def graph_files(compiled: Compiled) -> tuple[dict[str, bytes], list[str]]:
-    """Programs in the public graph format, and why those that are not there cannot be written."""
+def _graph_files(compiled: Compiled) -> dict[str, bytes]:
+    """Programs in the public graph format; those that it has no operators for are left out."""
     found: dict[str, bytes] = {}
-    reasons = []
     for made in compiled.programs:
-        try:
-            content = made.program.to_graph(depths=False, mock_bf16=_has_bf16(made.program))
-        except GraphFileError as error:
-            # What follows the semicolon is for those who write programs themselves.
-            why = str(error).partition(";")[0].removeprefix("to_graph: ")
-            reasons.append(f"no graph file of group {made.group}: {why}")
-        else:
-            name = "graph.pb" if len(compiled.programs) == 1 else f"graph.{made.group}.pb"
-            found[name] = content
-    return found, reasons
+        name = "graph.pb" if len(compiled.programs) == 1 else f"graph.{made.group}.pb"
+        with suppress(GraphFileError):
+            found[name] = made.program.to_graph(depths=False, mock_bf16=_has_bf16(made.program))
+    return found
 
 
 def _has_bf16(program: Program) -> bool:

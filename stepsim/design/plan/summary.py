@@ -14,6 +14,7 @@ from stepsim.design.plan.predictions import prediction_error
 
 if TYPE_CHECKING:
     from stepsim.design.plan.compiled import Compiled
+    from stepsim.design.plan.parts import GroupPlan
 
 Rows = list[dict[str, Any]]
 
@@ -58,6 +59,7 @@ def group_rows(compiled: Compiled) -> Rows:
                 "lanes": sum(kernel.unroll for kernel in kernels),
                 "converter_bytes": plan.graph.converter_bytes_of(group),
                 "DMA_bytes": sum(dma.bytes for dma in dmas),
+                "buffer_bytes": _without_fifos(found),
                 "FIFO_bytes": found.fifo_bytes,
                 "on_chip_bytes": found.memory_bytes,
                 "off_chip_bytes": sum(dma.traffic for dma in dmas),
@@ -67,6 +69,13 @@ def group_rows(compiled: Compiled) -> Rows:
             }
         )
     return rows
+
+
+def _without_fifos(group: GroupPlan) -> int | None:
+    """On-chip memory as runs report it."""
+    if group.memory_bytes is None or group.fifo_bytes is None:
+        return None
+    return group.memory_bytes - group.fifo_bytes
 
 
 def converter_rows(plan: Plan) -> Rows:
