@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import overload
 
 from stepsim.errors import ArgError, RankError
 from stepsim.graph import fn
@@ -11,6 +12,7 @@ from stepsim.graph.nn.flash import flash_attention
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.linear import linear
 from stepsim.graph.nn.norms import rms_norm
+from stepsim.graph.nn.parallel.division import Division, Streams, alone, slice_of
 from stepsim.graph.nn.rotary import rope
 from stepsim.graph.ops.flat_map.cutting import emit
 from stepsim.graph.ops.flat_map.flat_maps import flat_map
@@ -47,8 +49,24 @@ class LlamaWeights:
     sin: Tensor
 
 
+@overload
 def llama_block(
-    x: Stream,
+    x: Stream, weights: LlamaWeights, *, heads: int, kv_heads: int | None = None,
+    inner: int | None = None, eps: float = 1e-5, compute_bw: int | None = None,
+    write_back: bool = False, tp: None = None, collective: None = None, label: str | None = None,
+) -> Stream: ...  # fmt: skip
+
+
+@overload
+def llama_block(
+    x: Streams, weights: LlamaWeights, *, heads: int, kv_heads: int | None = None,
+    inner: int | None = None, eps: float = 1e-5, compute_bw: int | None = None,
+    write_back: bool = False, tp: int, collective: str | None = None, label: str | None = None,
+) -> list[Stream]: ...  # fmt: skip
+
+
+def llama_block(
+    x: Streams,
     weights: LlamaWeights,
     *,
     heads: int,
@@ -57,8 +75,10 @@ def llama_block(
     eps: float = 1e-5,
     compute_bw: int | None = None,
     write_back: bool = False,
+    tp: int | None = None,
+    collective: str | None = None,
     label: str | None = None,
-) -> Stream:
+) -> Stream | list[Stream]:
     """A decoder layer of the Llama family over whole sequences (prefill).
 
     RMSNorm, causal attention with rotated queries and keys and grouped heads, a residual sum;
@@ -74,12 +94,18 @@ def llama_block(
 
     Parameters
     ----------
+    x : the rows; with ``tp`` a list of streams, or a single one.
     weights : the tensors, see :class:`LlamaWeights`.
     heads, kv_heads : query heads, and key and value heads, which divide them; None: equally many.
     inner : hidden columns of the feed-forward network computed at a time; None for all.
     eps : epsilon of both norms.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
+    tp : chips that divide the heads and the hidden columns (tensor parallelism); ``x`` is a list
+        with a stream of the same rows on each of them, or a single stream, which is sent to the
+        chip it is on and those behind. With more chips than key heads, chips that follow each other
+        have the same one. The result is a list of the rows on every chip.
+    collective : algorithm of the all-reduces, see :func:`all_reduce`; None is a ring.
 
     FLOPs
     -----
@@ -88,13 +114,23 @@ def llama_block(
     2 m H d D``, rotations ``3 m d (H + K)``, attention ``n H (4 m m d + 8 m m + m d + 8 m) +
     H m d``, feed-forward network ``6 m D F + 9 m F``, sums ``2 m D``.
 
+    With ``tp`` these are on all chips together, but norms and sums are on each of them, and with
+    more chips than key heads ``K`` is the number of chips. The two all-reduces add ``2 m D (tp -
+    1)``.
+
+    Messages
+    --------
+    With ``tp`` those of two :func:`all_reduce`, behind attention and behind the feed-forward
+    network, and ``x``, if it is on one chip.
+
     Memory
     ------
     Buffers of a sequence: normalized rows, input, keys and values; see ``bufferize``.
 
     Raises
     ------
-    ArgError : heads do not divide, or a tensor does not fit.
+    ArgError : heads do not divide, or a tensor does not fit; or ``tp`` does not divide the heads or
+        the hidden columns, or streams are not on as many chips as it says.
     RankError, DimError : ``x`` does not have two dims, or one is not constant.
     DTypeError : ``x`` carries no tiles, or tiles of unknown size.
 
@@ -114,7 +150,40 @@ def llama_block(
     >>> p.metrics().flops
     48160
     """
+    if tp is not None:
+        group = Division("llama_block", x, tp, label, compute_bw, collective=collective, sent=True)
+        layers = [
+            Layer("llama_block", {"x": one}, group.part(i), compute_bw, write_back)
+            for i, one in enumerate(group.xs)
+        ]
+        heads, kv_heads, width = _checked(group.layer, group.xs[0], weights, heads, kv_heads)
+        own = _divided(group, weights, heads, kv_heads, width)
+        h, k = heads // group.count, max(1, kv_heads // group.count)
+        attended = group.summed(
+            group.each(lambda i: _attention(layers[i], group.xs[i], own[i], h, k, width, eps))
+        )
+        summed = group.each(lambda i: _with_input(layers[i], group.xs[i], attended[i]))
+        normed = group.each(lambda i: _normed(layers[i], summed[i], own[i], eps))
+        fed = swiglu(
+            normed, weights.gate, weights.up, weights.down, tile=inner, compute_bw=compute_bw,
+            tp=tp, collective=collective, label=group.layer.part("ffn"),
+        )  # fmt: skip
+        return group.each(lambda i: layers[i].map("add_ffn", fn.add, summed[i], fed[i], last=True))
+    x = alone("llama_block", x, collective=collective)
     layer = Layer("llama_block", {"x": x}, label, compute_bw, write_back)
+    heads, kv_heads, width = _checked(layer, x, weights, heads, kv_heads)
+    rows = _with_input(layer, x, _attention(layer, x, weights, heads, kv_heads, width, eps))
+    network = swiglu(
+        _normed(layer, rows, weights, eps), weights.gate, weights.up, weights.down, tile=inner,
+        compute_bw=compute_bw, label=layer.part("ffn"),
+    )  # fmt: skip
+    return layer.map("add_ffn", fn.add, rows, network, last=True)
+
+
+def _checked(
+    layer: Layer, x: Stream, weights: LlamaWeights, heads: int, kv_heads: int | None
+) -> tuple[int, int, int]:
+    """Query heads, key heads, and the columns of a head."""
     layer.require(
         isinstance(weights, LlamaWeights), ArgError,
         f"weights must be LlamaWeights, found {type(weights).__name__}",
@@ -127,22 +196,61 @@ def llama_block(
     layer.require(
         x.rank == 1, RankError, f"x is {format_dims(x.shape)}, expected [sequences, row tiles]"
     )
-    d_model = layer.columns("x", x)
-    q = layer.matrix("q", weights.q, d_model)
+    q = layer.matrix("q", weights.q, layer.columns("x", x))
     layer.require(
         q.shape[1] % heads == 0, ArgError, f"q is {q}, its columns are not those of {heads} heads"
     )
-    attended = _attention(layer, x, weights, heads, kv_heads, q.shape[1] // heads, eps)
-    kept = layer.again("input", layer.kept("keep_input", x))
-    summed = layer.map("add_attention", fn.add, kept, attended)
-    normed = rms_norm(
-        summed, weights.ffn_norm, eps=eps, compute_bw=compute_bw, label=layer.part("ffn_norm")
-    )
-    fed = swiglu(
-        normed, weights.gate, weights.up, weights.down, tile=inner, compute_bw=compute_bw,
-        label=layer.part("ffn"),
+    return heads, kv_heads, q.shape[1] // heads
+
+
+def _divided(
+    group: Division, weights: LlamaWeights, heads: int, kv_heads: int, width: int
+) -> list[LlamaWeights]:
+    """The tensors of attention that each member reads, its heads of them, and of the norms."""
+    layer, count = group.layer, group.count
+    layer.require(heads % count == 0, ArgError, f"tp {count} does not divide the {heads} heads")
+    layer.require(
+        kv_heads % count == 0 or count % kv_heads == 0, ArgError,
+        f"tp {count} neither divides the {kv_heads} key heads nor is a multiple of them",
     )  # fmt: skip
-    return layer.map("add_ffn", fn.add, summed, fed, last=True)
+    d_model = layer.columns("x", group.xs[0])
+    each, shared = max(1, kv_heads // count) * width, max(1, count // kv_heads)
+    keys, values = (
+        layer.matrix(role, tensor, d_model, kv_heads * width)
+        for role, tensor in (("k", weights.k), ("v", weights.v))
+    )
+    q, o = group.columns("q", weights.q, d_model), group.rows("o", weights.o, heads * width)
+    vectors = [
+        group.copies(role, layer.matrix(role, tensor, None))
+        for role, tensor in (
+            ("attention_norm", weights.attention_norm), ("ffn_norm", weights.ffn_norm),
+            ("cos", weights.cos), ("sin", weights.sin),
+        )
+    ]  # fmt: skip
+    found = []
+    for i, number in enumerate(group.chips):
+        k, v = (slice_of(one, 1, i // shared * each, each, number) for one in (keys, values))
+        attention_norm, ffn_norm, cos, sin = (copies[i] for copies in vectors)
+        found.append(
+            LlamaWeights(
+                attention_norm=attention_norm, q=q[i], k=k, v=v, o=o[i], ffn_norm=ffn_norm,
+                gate=weights.gate, up=weights.up, down=weights.down, cos=cos, sin=sin,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _with_input(layer: Layer, x: Stream, attended: Stream) -> Stream:
+    """The rows that attention gives plus those that it was given."""
+    kept = layer.again("input", layer.kept("keep_input", x))
+    return layer.map("add_attention", fn.add, kept, attended)
+
+
+def _normed(layer: Layer, rows: Stream, weights: LlamaWeights, eps: float) -> Stream:
+    """The rows that the feed-forward network gets."""
+    return rms_norm(
+        rows, weights.ffn_norm, eps=eps, compute_bw=layer.compute_bw, label=layer.part("ffn_norm")
+    )
 
 
 def _attention(
