@@ -131,3 +131,23 @@ def test_wrong_tiles_are_named(tiles: Any, message: str) -> None:
         st.place(program(), machine(), tiles=tiles, effort=0.01)
     with pytest.raises(ArgError, match="per_tile=2 exclude each other"):
         st.place(program(), machine(), tiles=TILES, per_tile=2)
+
+
+def test_an_operator_on_several_tiles_computes_as_fast_as_on_one() -> None:
+    with st.Program("slow", compute_bw=64) as slow:
+        x = st.linear_load(st.spec(128, 64), tile=(16, 64)).flatten(0, 1)
+        st.linear_store(x.map(st.fn.silu), "out")
+    one, three = (
+        st.place(slow, machine(), tiles=tiles, effort=0.05).placement
+        for tiles in (None, {"silu#2": 3})
+    )
+    prepared = st.prepare(slow, machine())
+
+    def busy(changed: Any) -> int:
+        units = changed.result().units.to_pylist()
+        return next(unit["busy"] for unit in units if unit["name"] == "silu#2")
+
+    alone = busy(prepared.changed(place=one))
+    assert alone == 8 * (16 * 64 * 8 // 64)
+    assert busy(prepared.changed(place=three)) == alone
+    assert busy(prepared.changed(place=three, compute={"silu#2": 2})) == alone // 2
