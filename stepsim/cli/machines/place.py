@@ -38,8 +38,8 @@ class PlaceOptions:
         list[str] | None,
         typer.Option(
             metavar="OPERATOR=N",
-            help="Put an operator on N tiles, of which each stream takes the nearest; it computes as "
-            "fast as on one. Repeatable.",
+            help="Put an operator on N tiles, of which each stream takes the nearest; it computes "
+            "as fast as on one. Repeatable.",
         ),
     ] = None
     out: Annotated[
