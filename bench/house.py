@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.test_imports import circles, import_graph
+from tests.test_imports import cycles, import_graph
 
 __all__ = ["counts", "main", "option_slots"]
 
@@ -83,8 +83,8 @@ def counts(root: Path = _ROOT) -> dict[str, float]:
         ),
         "rooms": sum((package / name).is_dir() for name in arrows),
         "arrows: rooms and files at the top that import another": sum(map(len, arrows.values())),
-        "circles of imports between these": len(circles(arrows)),
-        "circles of imports between modules": len(circles(edges)),
+        "cycles of imports between these": len(cycles(arrows)),
+        "cycles of imports between modules": len(cycles(edges)),
         "imports across rooms": crossing,
         "of these past a door": past,
         "of these past a door, %": round(100 * past / crossing, 1),

@@ -47,10 +47,8 @@ def _errors() -> Iterator[tuple[str, str, str, str, str]]:
         yield name, "cycles of the HDL, 10 tilings", *_hardware(model), "validation"
     for figures in ("9", "10", "12", "14", "15", "21"):
         (row,) = [one for one in _rows("validation.md", 6) if one[0] == figures]
-        yield (
-            f"runs of figure {figures}", f"published cycles, {row[3].split()[-1]} points", "",
-            row[4], "validation",
-        )  # fmt: skip
+        whom = f"published cycles, {row[3].split()[-1]} points"
+        yield f"runs of figure {figures}", whom, "", row[4], "validation"
     whole = _row("validation.md", "17", "Mixtral end-to-end speedup over memory-matched static")
     other = _row("validation.md", "17", "Qwen end-to-end speedup over memory-matched static")
     for model, row in (("Mixtral", whole), ("Qwen", other)):

@@ -90,7 +90,7 @@ def import_graph(root: Path) -> dict[str, set[str]]:
     return edges
 
 
-def circles(edges: Mapping[str, set[str]]) -> list[list[str]]:
+def cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
     """Strongly connected components of more than one module (Tarjan)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -119,18 +119,18 @@ def circles(edges: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_has_no_circle_of_imports(room: str) -> None:
+def test_a_room_has_no_cycle_of_imports(room: str) -> None:
     edges = import_graph(ROOT)
     inside = {name for name in edges if name.split(".")[1:2] == [room]}
-    assert circles({name: edges[name] & inside for name in inside}) == []
+    assert cycles({name: edges[name] & inside for name in inside}) == []
 
 
-def test_rooms_together_have_no_circle_of_imports() -> None:
+def test_rooms_together_have_no_cycle_of_imports() -> None:
     edges = {name: targets for name, targets in import_graph(ROOT).items() if name != ROOT.name}
-    assert circles({name: targets & edges.keys() for name, targets in edges.items()}) == []
+    assert cycles({name: targets & edges.keys() for name, targets in edges.items()}) == []
 
 
-def test_circles_are_found(tmp_path: Path) -> None:
+def test_cycles_are_found(tmp_path: Path) -> None:
     root = tmp_path / "pack"
     root.mkdir()
     sources = {
@@ -143,7 +143,7 @@ def test_circles_are_found(tmp_path: Path) -> None:
     }
     for name, text in sources.items():
         (root / f"{name}.py").write_text(text, encoding="utf-8")
-    assert circles(import_graph(root)) == [["pack.a", "pack.b", "pack.c"]]
+    assert cycles(import_graph(root)) == [["pack.a", "pack.b", "pack.c"]]
 
 
 def test_a_room_offers_what_its_stub_lists() -> None:

@@ -81,7 +81,7 @@ class Topology:
         return self.link_count + (self.network.networks + network) * self.places + place
 
     def directions(self, link: Whole) -> Whole:
-        """What tells the links apart that leave one place: the direction on a grid."""
+        """What distinguishes the links that leave one place: the direction on a grid."""
         return link % 4 if self.is_grid else link
 
     def places_of(self, link: Whole) -> tuple[Whole, Whole]:

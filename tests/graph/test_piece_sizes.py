@@ -54,7 +54,7 @@ def test_pieces_have_the_values_of_the_tile() -> None:
 
 
 def test_sums_over_tiles_of_different_heights() -> None:
-    """Linear formulas have sums that are known; rounded ones have symbols, which a run tells."""
+    """Linear formulas have sums that are known; rounded ones have symbols, which a run decides."""
     with st.Program(compute_bw=8) as p:
         x, source = st.eager_merge([_tiles(2, rows=3), _tiles(2, rows=4)])
         source.consume()

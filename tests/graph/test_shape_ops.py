@@ -195,7 +195,7 @@ def test_zip(program):
 
 
 def test_padding_below_outer_dims_is_dropped_into_unknown_sizes(program):
-    """Every vector is padded on its own: only the run tells the valid rows of a pack."""
+    """Every vector is padded on its own: only the run knows the valid rows of a pack."""
     packed = tiles(3, 5).reshape(4, pad=0).accum(st.fn.pack_rows, 1)
     rows = packed.flat_map(st.fn.unpack_rows(drop_padding=True))
     assert shape(rows) == ["3", "~v"]

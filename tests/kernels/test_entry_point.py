@@ -201,7 +201,7 @@ def test_a_shared_object_that_is_cut_off_is_refused(entry: EntryPoint, kept: flo
     code = entry.places[-1].files.load(entry.places[-1].key)
     assert code is not None
     rest = code.binary[: int(kept if isinstance(kept, int) else kept * len(code.binary))]
-    with pytest.raises(entry_point.UnusableError, match="no whole shared object"):
+    with pytest.raises(entry_point.UnusableError, match="not a complete shared object"):
         loading.loaded(Code("shared", rest))
 
 

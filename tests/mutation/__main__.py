@@ -237,7 +237,7 @@ def _staged(room: Room, file: Path, out: Path) -> Callable[[Path, str], bool]:
     for stage in room.stages:
         passed, seconds = _run(file, file.read_text(encoding="utf-8"), stage, 1000, out)
         if not passed:
-            sys.exit(f"{' '.join(stage)}: fails without any change, see {out}; mend that first")
+            sys.exit(f"{' '.join(stage)}: fails without any change, see {out}; fix that first")
         # An endless loop is noticed.
         limits.append(round(3 * seconds) + 5)
     stages = list(zip(room.stages, limits, strict=True))

@@ -70,7 +70,7 @@ class Tests:
                 item.obj = _replay(item.obj)
             begin = time.process_time()
             if not _passes(item, None):
-                raise SystemExit(f"{item.nodeid}: fails without any change; mend that first")
+                raise SystemExit(f"{item.nodeid}: fails without any change; fix that first")
             seconds[item] = time.process_time() - begin
         self._items = sorted(items, key=seconds.__getitem__)
         self._seconds = seconds

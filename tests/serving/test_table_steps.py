@@ -250,7 +250,10 @@ def test_compiled_times_are_those_of_plain_python(folder: str) -> None:
         ({"attention": ATTENTION + "8,0,16,x,901\n"}, "expected whole numbers in all columns"),
         ({"attention": ATTENTION.splitlines()[0]}, "has no rows"),
         ({"skew": {}}, "`skew` lacks 'axes'"),
-        ({"skew": SKEW, "skews": SKEWS + "0,many,high,any,any,1\n"}, "'many' is no number, or no"),
+        (
+            {"skew": SKEW, "skews": SKEWS + "0,many,high,any,any,1\n"},
+            "'many' is not a number, or not",
+        ),
     ],
 )
 def test_wrong_profiles_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -213,7 +213,7 @@ def test_states_of_tiles_that_may_be_none_at_all(chosen: int) -> None:
 def test_dropped_rows_do_not_count_among_columns_of_different_width(
     rank: int, chunk: int | None
 ) -> None:
-    """Only a run tells how many of the rows of each width are valid."""
+    """Only a run knows how many of the rows of each width are valid."""
     with Program(compute_bw=4) as p:
         chunks = tiles((4,), 1, 2)[0].reshape(3, pad=0).accum(fn.pack_rows, 1)
         grown_ = chunks.unsqueeze(0).repeat(2).scan(fn.pack_cols, 1)

@@ -18,7 +18,7 @@ STATE = st.function("keep", "m n; m n -> m n", 1)
 
 
 def _merged(*heights: int) -> Stream:
-    """Tiles of which only a run tells the heights."""
+    """Tiles whose heights only a run knows."""
     tiles = [st.linear_load(np.ones((rows, 2), np.float32), (rows, 2)) for rows in heights]
     data, source = st.eager_merge([x.flatten(0, 1) for x in tiles])
     source.consume()

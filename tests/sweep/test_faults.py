@@ -39,7 +39,7 @@ MANY = 1 if THOROUGH else 5
 """Of the places, `make slow` takes every fifth; thoroughly, all of them."""
 
 TEMPORARY = re.compile(r"^(?:open|replace) \.(.+)\.[0-9a-f]{12}\.tmp$")
-"""A call that tells of which file with its final name it is a part."""
+"""A call that says of which file with its final name it is a part."""
 
 few_or_all = pytest.mark.parametrize(
     "step", [pytest.param(STEP, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.slow)]

@@ -77,7 +77,7 @@ def processes_in(place: Path) -> list[psutil.Process]:
 
 
 def workers(place: Path) -> list[psutil.Process]:
-    """Those that are computing a chunk; ray tells in their names."""
+    """Those that are computing a chunk; ray says so in their names."""
     return [process for process in processes_in(place) if "execute_chunk" in title(process)]
 
 

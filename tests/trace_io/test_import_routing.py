@@ -297,7 +297,7 @@ def test_llamacpp(tmp_path, header):
     path = tmp_path / "x.csv"
     path.write_text(foreign.llamacpp_text([A, C, B], header))
     check(imported(path, k=K), A, C, B)
-    # A pass with a single token tells k.
+    # A pass with a single token shows k.
     check(imported(path), A, C, B)
     note = f"k = {K}, from the lengths of the runs of a layer; --k overrides it"
     found = import_trace(path, tmp_path / "o").notes

@@ -32,7 +32,7 @@ def read_place(place: str | None) -> PlaceChoice | None:
 
     Raises
     ------
-    ArgError : it is none, or its file cannot be read.
+    ArgError : it is not a placement, or its file cannot be read.
     """
     if place is None:
         return None

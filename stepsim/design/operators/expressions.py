@@ -48,7 +48,7 @@ def function_of(name: str) -> Function:
 
 
 def check_expression(body: object, inputs: int) -> None:
-    """Refuse what is no expression of so many inputs.
+    """Refuse what is not an expression of so many inputs.
 
     Raises
     ------

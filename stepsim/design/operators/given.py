@@ -17,7 +17,7 @@ def values_of(what: str, values: Any, shape: tuple[int, ...] | None = None) -> N
 
     Raises
     ------
-    CompileError : the values are no array, or have another number of elements.
+    CompileError : the values are not an array, or have another number of elements.
     """
     try:
         array = np.asarray(values)
@@ -40,7 +40,7 @@ def numbers_of(what: str, values: Any) -> NDArray[Any]:
 
     Raises
     ------
-    CompileError : the values are no array of real numbers.
+    CompileError : the values are not an array of real numbers.
     """
     array = values_of(what, values)
     if array.dtype.kind not in "biuf":

@@ -32,7 +32,7 @@ def is_rank(op: Op | None) -> bool:
 
 
 def check_chosen(op: Op, numbers: NDArray[Any], positions: NDArray[Any]) -> None:
-    """Refuse numbers that are no position.
+    """Refuse numbers that are not positions.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def check_chosen(op: Op, numbers: NDArray[Any], positions: NDArray[Any]) -> None
     wrong = ~np.isin(numbers, positions)
     if wrong.any():
         op.refuse(
-            f"{numbers[wrong][0]:g} of '{op.inputs[0].tensor}' is none of its positions, "
+            f"{numbers[wrong][0]:g} of '{op.inputs[0].tensor}' is not one of its positions, "
             f"{positions.min():g} to {positions.max():g}",
             "give values with which the model computes positions of the axis",
         )

@@ -65,7 +65,7 @@ class Reader:
             )
 
     def known(self, path: str, row: Any, keys: Collection[str]) -> None:
-        """Refuse what is no mapping of these keys."""
+        """Refuse what is not a mapping of these keys."""
         if not isinstance(row, Mapping):
             self.refuse(path, f"{path}: expected lines 'key: value', found {shown(row)}")
         for key in row:

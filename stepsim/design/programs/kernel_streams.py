@@ -201,7 +201,7 @@ def gathered(kernel: Kernel, table: TensorSpec, indices: Any) -> Stream:
 
     Raises
     ------
-    CompileError : another axis than the first of a matrix is gathered, or an index is no row.
+    CompileError : another axis than the first of a matrix is gathered, or an index is not a row.
     """
     op = kernel.op
     at, columns = op.inputs[0].access[-2:] if len(op.inputs[0].access) == 2 else (None, None)

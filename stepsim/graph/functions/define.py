@@ -62,7 +62,7 @@ def function(
         evaluate programs.
     dtype : scalar type of the results, one or one for each; None keeps that of the first operand,
         in accumulations that of the state: of its ``init``, or of the first element of numbers.
-    valid : which rows of the results are no padding: ``"all"``; ``"first"``, those of the first
+    valid : which rows of the results are not padding: ``"all"``; ``"first"``, those of the first
         operand with as many rows; ``"max"`` or ``"sum"`` of those of the operands; ``("first", 1)``
         names operands; ``("value", i)``, the number in operand ``i`` of kind ``address``;
         ``("append", i, k)``, those of ``i`` and all rows of ``k``. None: ``"first"`` of the

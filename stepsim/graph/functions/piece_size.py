@@ -52,7 +52,7 @@ def size_in_words(what: str, text: str, words: Sequence[str]) -> int | str:
 
     Raises
     ------
-    ArgError : it cannot be read, has other words or is no size of this kind.
+    ArgError : it cannot be read, has other words or is not a size of this kind.
     """
     size = _parsed(what, text, words)
     constant = size.top.constant

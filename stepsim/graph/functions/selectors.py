@@ -132,7 +132,7 @@ def _of_selectors(
     doc = _doc(
         summary, f"{text} Selectors have up to {most} flags.",
         f"Selectors of one width to {'whole numbers' if most > _ALL_SETS else 'such selectors'}.",
-        "DTypeError : an operand is no selector, or one of another width.",
+        "DTypeError : an operand is not a selector, or is one of another width.",
         _SELECTORS.format(call=call),
     )  # fmt: skip
     return SelectorFunction(name, unit, operands, most=most, doc=doc)

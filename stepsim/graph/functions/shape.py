@@ -148,7 +148,7 @@ def side_of(where: str, text: str, *, products: bool = False) -> Polynomial:
 
     Raises
     ------
-    ArgError : it is no such sum.
+    ArgError : it is not such a sum.
     """
     total = ZERO
     for term in text.split("+"):

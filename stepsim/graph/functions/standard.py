@@ -38,7 +38,7 @@ def weights_of(where: str, weights: object) -> Mapping[str, int]:
             near = did_you_mean(name, _WORKS)
             raise ArgError(f"{where}: there is no function st.fn.{shown(name, str)}{near}")
         if not _WORKS[name]:
-            raise ArgError(f"{where}: {name} counts no FLOPs, so no weight; leave it out")
+            raise ArgError(f"{where}: {name} counts no FLOPs and has no weight; leave it out")
         found[name] = FLOP_WEIGHT.checked(f"{where}[{name!r}]", weight)
     return found
 

@@ -326,7 +326,7 @@ def namer_of(*dims: Dim) -> Namer:
     for dim in dims:
         if dim._namer is not None:
             return dim._namer
-    raise KindError("a ragged dim that belongs to no program cannot enter arithmetic")
+    raise KindError("a ragged dim that belongs to no program cannot be used in arithmetic")
 
 
 @lru_cache(maxsize=4096)

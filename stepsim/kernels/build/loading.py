@@ -44,7 +44,7 @@ def loaded(code: Code) -> Callable[[Any], int]:
     if code.form != "shared":
         return loaded_object(code.binary)
     if sys.platform == "linux" and not _has_all_segments(code.binary):  # the system would crash
-        raise UnusableError("it is no whole shared object")
+        raise UnusableError("it is not a complete shared object")
     try:
         library = _in_memory(code.binary) if hasattr(os, "memfd_create") else None
         library = library or _in_file(code.binary)
@@ -93,12 +93,12 @@ def loaded_object(binary: bytes) -> Callable[[Any], int]:
     """The function of a relocatable object, linked in memory.
 
     Raises:
-        UnusableError: it is no object for this machine, or has no such function.
+        UnusableError: it is not an object for this machine, or has no such function.
     """
     from llvmlite import binding as llvm
 
     if not binary.startswith(_BEGINNINGS.get(sys.platform, b"")):  # LLVM would crash
-        raise UnusableError("it is no object of this system")
+        raise UnusableError("it is not a shared object of this system")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     file = llvm.ObjectFileRef.from_data(binary)

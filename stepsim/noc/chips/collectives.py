@@ -120,7 +120,7 @@ def _memory(kind: str, code: CollectiveKind, chips: Any, given: float | None) ->
     if code not in _REDUCING:
         if given is not None:
             raise ArgError(
-                f"memory_gbps: kind '{kind}' adds nothing up and does not depend on it; "
+                f"memory_gbps: kind '{kind}' does not reduce and so does not depend on it; "
                 "leave it out"
             )
         return 1.0
@@ -129,7 +129,7 @@ def _memory(kind: str, code: CollectiveKind, chips: Any, given: float | None) ->
     if isinstance(chips, Machine) and chips.clock_ghz is not None:
         return chips.peak_bandwidth * chips.clock_ghz * 1e9
     raise ArgError(
-        f"memory_gbps: kind '{kind}' adds up in local memory, whose bandwidth is not "
+        f"memory_gbps: kind '{kind}' reduces in local memory, whose bandwidth is not "
         "known; state it, or give a machine that states clock_ghz"
     )
 

@@ -28,7 +28,7 @@ class Duration(int):
 
         Raises
         ------
-        ArgError : it is no number of ns, us, ms or s.
+        ArgError : it is not a number of ns, us, ms or s.
         """
         if isinstance(value, cls):
             return value
@@ -97,7 +97,7 @@ class Named:
 
         Raises
         ------
-        ArgError : it is no text, or it has no name.
+        ArgError : it is not a text, or it has no name.
         """
         if isinstance(value, cls):
             return value

@@ -337,7 +337,7 @@ def _skew(file: Path, settings: Any, rows_file: Path) -> Skew:
             values[(chunk, *bins)] = float(row[5])
     except (KeyError, ValueError) as error:
         raise TraceError(
-            f"{rows_file}: {error} is no number, or no label of {file.name}"
+            f"{rows_file}: {error} is not a number, or not a label of {file.name}"
         ) from error
     decodes, skew, longest, before = bounds
     return Skew(

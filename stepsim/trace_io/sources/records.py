@@ -18,7 +18,7 @@ def records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Values are those of Python. A field that is null is left out, as if it were missing.
 
     Raises:
-        TraceError: the file is unreadable, in another format, or has a line that is no record.
+        TraceError: the file is unreadable, in another format, or has a line that is not a record.
     """
     kind = detect_format(path)
     if kind is None:

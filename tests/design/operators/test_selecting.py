@@ -78,7 +78,7 @@ def test_numbers_that_are_no_position_are_named(name: str, number: float) -> Non
     graph.evaluate({**values, "i": good})
     wrong = good.astype(float)
     wrong[2, 0] = number
-    told = f"operator '{name}'.*: {number:g} of 'scale' is none of its positions, 0 to 5; give"
+    told = f"operator '{name}'.*: {number:g} of 'scale' is not one of its positions, 0 to 5; give"
     with pytest.raises(CompileError, match=told):
         graph.evaluate({**values, "i": wrong})
 

@@ -272,7 +272,7 @@ LATE: dict[str, Callable[[], st.Stream]] = {
 def test_what_waits_for_a_late_end_is_refused(
     case: Callable[[], st.Stream], tmp_path: Path
 ) -> None:
-    """A stop tells the end at once, or there is none and the program does not ask for it."""
+    """A stop marks the end at once, or no stop exists and the program does not ask for it."""
     with st.Program("late", compute_bw=8) as program:
         st.linear_store(case())
     assert re.search("does not wait for the end|waits for the end", refusal(program))

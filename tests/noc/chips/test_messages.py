@@ -170,7 +170,7 @@ def test_what_is_refused_of_messages(changes: dict[str, Any], words: str) -> Non
         ({"splits": 0}, "splits must be an int from 1"),
         ({"endpoint_ns": 0}, "endpoint_ns must be an int from 1"),
         ({"kind": "all-gather", "nbytes": 3, "splits": 4}, "3 bytes cannot be split into 4 parts"),
-        ({"memory_gbps": 5}, "adds nothing up and does not depend on it"),
+        ({"memory_gbps": 5}, "does not reduce and so does not depend on it"),
         ({"kind": "all-reduce"}, "whose bandwidth is not known"),
         ({"kind": "all-reduce", "memory_gbps": float("nan")}, "a number above 0"),
         ({"kind": "all-reduce", "memory_gbps": 0}, "a number above 0"),

@@ -102,7 +102,7 @@ def _check_unknown(
     for name, cost in (costs or {}).items():
         if name not in places:
             raise CompileError(
-                f"{reader}: costs are given for '{name}', which is no unknown operator of the "
+                f"{reader}: costs are given for '{name}', which is not an unknown operator of the "
                 f"model{did_you_mean(name, places)}"
             )
         if not is_number(cost) or cost < 0:

@@ -143,7 +143,7 @@ class Reading:
         return tensor.float().numpy() if tensor.dtype.is_floating_point else tensor.numpy()
 
     def _dtype(self, tensor: Any) -> str | None:
-        """The scalar type of what is no floating-point tensor; others have that of the graph."""
+        """The scalar type of what is not a floating-point tensor; others have that of the graph."""
         if tensor.dtype.is_floating_point:
             return None
         scalar = str(tensor.dtype).removeprefix("torch.")
