@@ -59,10 +59,16 @@ def row_of(name: str, seed: int, exact: ServeResult) -> dict[str, float]:
     """The errors of one seed, with their intervals, in percent."""
     begin = time.process_time()
     found = served(name, lambda *parts: AuditedSteps(*parts, seed=seed))
+    return {
+        "seed": seed, "cpu_s": round(time.process_time() - begin, 1), **errors_of(found, exact)
+    }  # fmt: skip
+
+
+def errors_of(found: ServeResult, exact: ServeResult) -> dict[str, float]:
+    """The errors of a service with audited steps, with their intervals, in percent."""
     stated = found.summary["errors"]
     row: dict[str, float] = {
-        "seed": seed, "rounds": stated["rounds"], "cpu_s": round(time.process_time() - begin, 1),
-        "layers": found.summary["estimators"][0]["simulated"],
+        "rounds": stated["rounds"], "layers": found.summary["estimators"][0]["simulated"]
     }  # fmt: skip
     for metric in JUDGED:
         low, high = stated["intervals"][metric]
@@ -78,6 +84,16 @@ def rows_in(path: Path) -> list[dict[str, float]]:
         return []
     with path.open(newline="") as lines:
         return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(lines)]
+
+
+def write_rows(path: Path, rows: list[dict[str, float]]) -> None:
+    """Have a file of these rows, in its place as a whole."""
+    part = path.with_suffix(".part")
+    with part.open("w", newline="") as lines:
+        made = csv.DictWriter(lines, [name for name in _COLUMNS if name in rows[0]])
+        made.writeheader()
+        made.writerows(rows)
+    part.replace(path)
 
 
 def table_of(rows: list[dict[str, float]]) -> str:
@@ -109,13 +125,7 @@ def main(name: str, what: str, *rest: str) -> None:
         for seed in range(int(rest[0])):
             rows = rows_in(path)
             if seed not in {one["seed"] for one in rows}:
-                rows.append(row_of(name, seed, exact))
-                part = path.with_suffix(".part")
-                with part.open("w", newline="") as lines:
-                    made = csv.DictWriter(lines, _COLUMNS)
-                    made.writeheader()
-                    made.writerows(rows)
-                part.replace(path)
+                write_rows(path, [*rows, row_of(name, seed, exact)])
     else:
         print(table_of(rows_in(path)))
 

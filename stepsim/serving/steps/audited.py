@@ -188,6 +188,26 @@ class _Estimated:
     estimates: list[Reals]
 
 
+class _Line:
+    """Cycles by a number of rows, with straight lines between those that are known."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        self._points: tuple[Reals, Reals] | None = None
+
+    def add(self, rows: int, cycles: int) -> None:
+        """What so many rows take."""
+        if rows not in self._known:
+            self._known[rows], self._points = cycles, None
+
+    def at(self, rows: int) -> float:
+        """What any number takes, as far as is known."""
+        if self._points is None:
+            found = np.array(sorted(self._known.items()), dtype=np.float64)
+            self._points = found[:, 0], found[:, 1]
+        return float(np.interp(rows, *self._points))
+
+
 class AuditedSteps(LayeredSteps):
     """Estimates steps from simulated layers, and audits the estimates.
 
@@ -225,6 +245,7 @@ class AuditedSteps(LayeredSteps):
         self._latest: OrderedDict[tuple[int, bytes], None] = OrderedDict()
         self._total = 0.0
         self._prompts, self._apart = 0, 1
+        self._heads, self._sent = _Line(), _Line()
 
     def again(self) -> None:
         """Begin anew with what was learned: the next step is the first one of another round.
@@ -254,6 +275,9 @@ class AuditedSteps(LayeredSteps):
         estimates = [self._estimate(kind, one) for kind, one in enumerate(terms)]
         beside = self.beside(batch)
         cycles, moved = float(beside.cycles), beside.offchip_bytes
+        rows, tokens = int(batch.emits.sum()), int(batch.new.sum())
+        self._heads.add(rows, self.programs.head(rows).cycles)
+        self._sent.add(tokens, self.programs.handover(tokens).cycles)
         cycles += sum(
             float(found.sum()) * self.programs.kinds[kind].layers / len(found)
             for kind, found in enumerate(estimates)
@@ -277,13 +301,13 @@ class AuditedSteps(LayeredSteps):
         return self.timed(cycles, moved, bounds, how)
 
     def estimated_ns(self, batch: Batch) -> float:
-        """The time of a step by all that was learned until now, in ns; nothing is learned of it.
+        """The time of a step by all that was learned until now, in ns; nothing is simulated.
 
         Raises
         ------
         ServingError : nothing was recorded of a token.
         """
-        cycles = float(self.beside(batch).cycles)
+        cycles = self._heads.at(int(batch.emits.sum())) + self._sent.at(int(batch.new.sum()))
         counts = None if self.routing is None else self.routing.counts(batch)
         for kind in range(len(self.models)):
             found = self._estimate(kind, self._terms(kind, batch, counts))
