@@ -9,6 +9,7 @@ import pytest
 
 from stepsim.errors import ArgError, ServingError, TraceError
 from stepsim.serving import Empirical, Recording, RequestRouting, Zipf, read_recording
+from stepsim.serving.steps import routing as routing_module
 from stepsim.serving.steps.routing import alias_table
 from stepsim.trace_io import RoutingTable, write_routing
 from tests.serving.small import LAYERS, batch, requests, routing, small
@@ -35,6 +36,24 @@ def test_counts_are_those_of_the_ids() -> None:
     made, step = routing(), batch((7, 4, 0), (3, 10, 5), (1, 1, 2))
     expected = [np.bincount(ids.ravel(), minlength=4) for ids in made.all_ids(step)]
     np.testing.assert_array_equal(made.counts(step), expected)
+
+
+@pytest.mark.parametrize("blocks", [2, 4096])
+def test_long_chunks_are_counted_by_blocks_of_tokens(
+    blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing_module, "_BLOCKS", blocks)
+    drawn = routing()
+    for _ in range(2):
+        for one in (
+            batch((0, 700, 0), (1, 1, 511), (2, 256, 256), (3, 255, 1), (4, 300, 213)),
+            batch((0, 1500, 37), (4, 257, 511)),
+            batch((3, 1, 255), (2, 1, 256)),
+        ):
+            ids = drawn.all_ids(one).reshape(drawn.layers, -1)
+            each = [np.bincount(row, minlength=drawn.experts) for row in ids]
+            assert np.array_equal(drawn.counts(one), each)
+    assert 0 < len(drawn._blocks) <= blocks
 
 
 def test_experts_of_a_token_differ_even_when_one_has_nearly_all() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import exp, log, sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +36,9 @@ of jumps, for which the quantiles of a normal distribution are too near."""
 
 _FEWEST: Final = 2
 """Audits from which on errors are drawn."""
+
+_COMPARED: Final = 512
+"""Decoding steps that are compared with like ones."""
 
 Serve = Callable[[list[StepModel]], Mapping[str, Any]]
 """Serves all requests with these step models, and returns the metrics."""
@@ -103,10 +107,10 @@ def _drawn(
 ) -> Iterator[dict[str, float]]:
     """Errors of the metrics, by name, as they are if one service after the other is exact."""
 
-    def metrics(factors: Reals) -> Mapping[str, Any]:
-        return serve([_Perturbed(recalled, factors, model) for model in models])
+    def metrics(factors: Reals, rng: np.random.Generator | None) -> Mapping[str, Any]:
+        return serve([_Perturbed(recalled, factors, model, rng) for model in models])
 
-    base = metrics(np.ones(len(recalled)))
+    base = metrics(np.ones(len(recalled)), None)
     names = [name for name in JUDGED if base.get(name)]
     # An estimator learns with every step, so that early steps are off otherwise than late ones.
     places = _logs([(one.requests, one.tokens, one.cached, one.step) for one in audits])
@@ -116,7 +120,7 @@ def _drawn(
     at = np.concatenate([_logs(recalled.amounts), _logs(recalled.numbers[:, None])], axis=1)
     rng = np.random.default_rng([models[0].seed, len(audits)])
     for _ in range(_TIMES):
-        drawn = metrics(np.exp(field.draw(rng, at, recalled.unlike)))
+        drawn = metrics(np.exp(field.draw(rng, at, recalled.unlike)), rng)
         yield {name: float(base[name] / drawn[name] - 1) for name in names}
 
 
@@ -128,6 +132,7 @@ class _Recalled:
     amounts : requests, new tokens and earlier tokens. [steps, 3]
     numbers : of the steps on their engines. [steps]
     unlike : how far they were from all that were learned. [steps]
+    spread : of decoding steps about what like ones take, as the logarithm of the ratio (rms).
     """
 
     def __init__(self, engines: Sequence[StepRows], models: Sequence[AuditedSteps]) -> None:
@@ -157,17 +162,22 @@ class _Recalled:
         each = np.maximum(self._lengths[self._decodes], 1.0)
         self._slopes = np.linalg.lstsq(terms / each[:, None], np.ones(len(few)), rcond=None)[0]
         self._plane = terms @ self._slopes
+        self.spread = self._spread()
 
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def of(self, number: int, batch: Batch, model: AuditedSteps) -> tuple[int, float]:
+    def of(
+        self, number: int, batch: Batch, model: AuditedSteps, rng: np.random.Generator | None
+    ) -> tuple[int, float]:
         """The recalled step that is most like a step, and the time of the step in ns.
 
-        A decoding step takes about what a near one took. One with prompt tokens does not, as those
-        of another prompt have other tokens before them: unless it was served, it is estimated. The
-        estimator has learned since the steps were served, and errors are those of then; so what
-        counts is the ratio of two estimates of now, that of the step and that of the recalled one.
+        A decoding step takes about what a near one took, but its tokens have other experts: it is
+        off by as much as steps of the service are from like ones. One with prompt tokens may be off
+        by more, as those of another prompt have other tokens before them: unless it was served, it
+        is estimated. The estimator has learned since the steps were served, and errors are those of
+        then; so what counts is the ratio of two estimates of now, that of the step and that of the
+        recalled one.
         """
         amounts = len(batch.request), int(batch.new.sum()), int(batch.before.sum())
         equal = self._equal.get(amounts)
@@ -179,8 +189,9 @@ class _Recalled:
             ratio = model.estimated_ns(batch) / self._estimates[step - self._prompts.start]
         elif len(self._plane):
             step = self._nearest(amounts, self._decodes)
-            now, then = self._slopes[0] + self._slopes[1:] @ np.array(amounts), self._plane[step]
-            ratio = min(max(now / then, 0.5), 2.0) if then > 0 else 1.0
+            ratio = self._ratio(np.array(amounts), step)
+            if rng is not None:
+                ratio *= exp(self.spread * rng.standard_normal())
         else:
             step, ratio = self._nearest(amounts, self._prompts), 1.0
         return step, float(self._lengths[step] * ratio)
@@ -189,16 +200,38 @@ class _Recalled:
         far = self._weights[among] - 2 * (self._places[among] @ _logs(amounts))
         return int(among.start) + int(far.argmin())
 
+    def _ratio(self, amounts: NDArray[np.int64], step: int) -> float:
+        """What decoding steps of these amounts take, over what a recalled one took."""
+        now, then = float(self._slopes[0] + self._slopes[1:] @ amounts), float(self._plane[step])
+        return min(max(now / then, 0.5), 2.0) if then > 0 else 1.0
+
+    def _spread(self) -> float:
+        """How far decoding steps are from what the nearest other one says of them."""
+        places, lengths = self._places[self._decodes], self._lengths[self._decodes]
+        some = np.linspace(0, len(lengths) - 1, min(_COMPARED, len(lengths))).round().astype(int)
+        found = []
+        for step in np.unique(some):
+            far = ((places - places[step]) ** 2).sum(axis=1)
+            far[step] = np.inf
+            near = int(far.argmin())
+            if np.isfinite(far[near]):
+                expected = lengths[near] * self._ratio(self.amounts[step], near)
+                found.append(log(lengths[step] / expected))
+        return sqrt(float(np.mean(np.square(found)))) if found else 0.0
+
 
 class _Perturbed:
     """Steps that take so many times what like steps take by all that a model has learned."""
 
-    def __init__(self, recalled: _Recalled, factors: Reals, model: AuditedSteps) -> None:
-        self._recalled, self._factors, self._model = recalled, factors, model
+    def __init__(
+        self, recalled: _Recalled, factors: Reals, model: AuditedSteps,
+        rng: np.random.Generator | None,
+    ) -> None:  # fmt: skip
+        self._recalled, self._factors, self._model, self._rng = recalled, factors, model, rng
 
     def time(self, step: int, batch: Batch) -> StepTime:
         """See `StepModel`."""
-        nearest, length = self._recalled.of(step, batch, self._model)
+        nearest, length = self._recalled.of(step, batch, self._model, self._rng)
         return StepTime(round(length * self._factors[nearest]))
 
 

@@ -7,6 +7,7 @@ schedulers see the same tokens and tokens that are computed again have the same 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
     from stepsim.workloads import Model
 
 Ints = NDArray[np.int64]
+
+_BLOCK = 256
+"""Tokens of a request that are counted together."""
+
+_BLOCKS = 4096
+"""Blocks of tokens whose counts are kept, each of some 20 kB."""
 
 _WHOLE = 1 << 32
 _LARGEST_SEED = (1 << 63) - 1
@@ -102,6 +109,7 @@ class RequestRouting:
     def __init__(self, draws: ExpertDraws, numbers: Ints, shape: tuple[int, int, int]) -> None:
         self.layers, self.experts, self.chosen = shape
         self._draws, self._numbers = draws, numbers
+        self._blocks: OrderedDict[tuple[int, int], NDArray[np.int32]] = OrderedDict()
 
     @classmethod
     def drawn(
@@ -145,10 +153,47 @@ class RequestRouting:
         return cls(draws, requests.number, (layers, experts, chosen))
 
     def counts(self, batch: Batch) -> Ints:
-        """Tokens of each expert in every layer. [layers, experts]"""
-        filled = self._filled(batch, None)
-        counts: Ints = filled.counts.reshape(self.layers, self.experts)
-        return counts
+        """Tokens of each expert in every layer. [layers, experts]
+
+        Chunks of prompts are counted by blocks of their tokens, which come again when a service is
+        served again.
+        """
+        first = -(-batch.before // _BLOCK)
+        last = (batch.before + batch.new) // _BLOCK
+        whole = np.flatnonzero(last > first)
+        if not len(whole):
+            return self._counted(batch)
+        # What is before and after the whole blocks of an entry, each an entry of its own.
+        lengths = np.where(last > first, first * _BLOCK - batch.before, batch.new)
+        begin = last[whole] * _BLOCK
+        rest = Batch(
+            np.concatenate([batch.request, batch.request[whole]]),
+            np.concatenate([lengths, (batch.before + batch.new)[whole] - begin]),
+            np.concatenate([batch.before, begin]),
+            np.zeros(len(lengths) + len(whole), bool),
+        )
+        found = self._counted(rest)
+        for entry in whole:
+            for block in range(int(first[entry]), int(last[entry])):
+                found += self._of_block(int(batch.request[entry]), block)
+        return found
+
+    def _of_block(self, request: int, block: int) -> NDArray[np.int32]:
+        """The counts of whole blocks of tokens of a request, which are kept."""
+        key = request, block
+        known = self._blocks.get(key)
+        if known is None:
+            one = (np.array([value]) for value in (request, _BLOCK, block * _BLOCK, False))
+            known = self._blocks[key] = self._counted(Batch(*one)).astype(np.int32)
+            if len(self._blocks) > _BLOCKS:
+                self._blocks.popitem(last=False)
+        self._blocks.move_to_end(key)
+        return known
+
+    def _counted(self, batch: Batch) -> Ints:
+        # The kernel counts into the same array every time.
+        counts: Ints = self._filled(batch, None).counts.reshape(self.layers, self.experts)
+        return counts.copy()
 
     def ids(self, batch: Batch, layer: int) -> NDArray[np.int32]:
         """Expert ids of the tokens of a step, entry by entry. [tokens, k]"""
