@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ from elements import (
     GREEN,
     INK,
     LEFT,
-    LETTER,
     ORANGE,
     PAPER,
     RED,
@@ -49,7 +47,7 @@ from elements import (
 )
 
 import stepsim as st
-from stepsim.drawing import layered
+from stepsim.drawing import ARROW, Box, end_of, graph_elements, layered, placed_labels, text_width
 from stepsim.report.serving.series import engines_of
 
 DRAWN = ("accesses", "activity", "chips", "circular_wait", "design", "front", "graph", "load",
@@ -271,43 +269,36 @@ def load(result: Any) -> str:
 # graphs
 
 
+_OF_THEME = (
+    f"<style>.boxes text{{fill:{INK}}}.boxes .about{{fill:{FAINT}}}.boxes .behind{{fill:{PAPER}}}"
+    f".boxes .edge{{stroke:{FAINT}}}.boxes .tip{{fill:{FAINT}}}.boxes .box{{fill:{FILL}}}</style>"
+)
+"""The colors of drawings of graphs, in place of those for white paper."""
+
+
 def _boxes(
     named: Sequence[tuple[str, str, str]], edges: Sequence[tuple[int, int, str, str]], down: float
 ) -> tuple[float, float, list[str]]:
     """A layered graph; a box has two lines and a color, an edge a text and a color."""
-    texts: list[list[str]] = [[] for _ in named]
-    for _, target, words, _ in edges:
-        texts[target].append(words)
-    # The texts of the edges that reach a box fit above it, so that neighbors do not overlap.
-    wide = [max(max(len(a), len(b)) * LETTER + 14, sum(len(words) * 5.8 + 14 for words in above))
-            for (a, b, _), above in zip(named, texts, strict=True)]  # fmt: skip
-    sizes = [(width, 36.0 if b else 24.0) for width, (_, b, _) in zip(wide, named, strict=True)]
-    places = layered(sizes, [edge[:2] for edge in edges], across=18, down=down)
-    parts = []
-    for path, (_, _, words, color) in zip(places.paths, edges, strict=True):
-        parts.append(line(path, color, f'stroke-width="{1.2 if color == FAINT else 2.4}"'))
-        (x, y), (_, y0) = path[-1], path[-2]
-        tip = 5 if y > y0 else -5
-        parts.append(f'<path d="M{x:.1f},{y:.1f}l-4,{-tip}h8z" fill="{color}"/>')
-        if words:
-            middle, level = x, y - 18
-            if y < y0:  # Beside the box that an upward edge passes, so that its arrow stays free.
-                (x1, y1), (x2, y2) = max(pairwise(path), key=lambda two: two[0][1] - two[1][1])
-                middle, level = (x1 + x2) / 2, (y1 + y2) / 2
-            wide = len(words) * 5.8 + 4
-            parts.append(rect(middle - wide / 2, level - 8, wide, 14, PAPER))
-            parts.append(text(middle, level + 3, words, FAINT if color == FAINT else color,
-                              'text-anchor="middle" font-size="10.5"'))  # fmt: skip
-    for (x, y), (wide, tall), (first, second, color) in zip(
-        places.centers, sizes, named, strict=True
-    ):
-        parts.append(rect(x - wide / 2, y - tall / 2, wide, tall, FILL,
-                          f'rx="4" stroke="{color}" stroke-width="1.4"'))  # fmt: skip
-        high = y + 4 if not second else y - 3
-        parts.append(text(x, high, first, INK, 'text-anchor="middle"'))
-        if second:
-            parts.append(text(x, y + 12, second, FAINT, 'text-anchor="middle" font-size="10.5"'))
-    return places.width, places.height, parts
+    boxes = [
+        Box(tuple(filter(None, (first, second))), FILL, outline=color)
+        for first, second, color in named
+    ]
+    places = layered(
+        [box.size for box in boxes], [edge[:2] for edge in edges], across=18, down=down
+    )
+    texts = [words for _, _, words, _ in edges]
+    colors = ["" if color == FAINT else color for *_, color in edges]
+    last = [
+        (*end_of(path), words) for path, words in zip(places.paths, texts, strict=True) if words
+    ]
+    sides = [(x - text_width(words) / 2, x + text_width(words) / 2)
+             for x, _, words in placed_labels(last)]  # fmt: skip
+    left = min([0.0, *(low for low, _ in sides)])
+    right = max([places.width, *(high for _, high in sides)])
+    parts = graph_elements(places, boxes, texts, (-left, 0.0), colors)
+    group = f'<g class="boxes" font-size="10.5">{_OF_THEME}{ARROW}{"".join(parts)}</g>'
+    return right - left, places.height, [group]
 
 
 def graph(program: Any, down: float = 40.0) -> str:

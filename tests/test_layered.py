@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from stepsim.drawing import layered
+from stepsim.drawing import Box, graph_elements, layered
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -57,3 +57,20 @@ def test_graphs_with_cycles_have_their_edges_between_their_boxes(seed: int) -> N
         for node, (x, y) in ((source, path[0]), (target, path[-1])):
             assert abs(x - found.centers[node][0]) <= 25
             assert abs(y - found.centers[node][1]) == pytest.approx(10)
+
+
+def test_the_text_of_an_edge_that_leads_up_is_below_its_box() -> None:
+    boxes = [Box(("first", "line"), "#fff"), Box(("second",), "#fff")]
+    found = layered([box.size for box in boxes], [(0, 1), (1, 0)], across=20, down=60)
+    parts = list(graph_elements(found, boxes, ["down", "up"], (0, 0), ["", "#f00"]))
+    heights = {
+        words: float(part.split(' y="')[1].partition('"')[0])
+        for part in parts
+        for words in ("down", "up")
+        if part.endswith(f">{words}</text>")
+    }
+    low, high = (found.centers[i][1] for i in (0, 1))
+    assert low + boxes[0].size[1] / 2 < heights["up"] < high - boxes[1].size[1] / 2
+    assert heights["down"] < high - boxes[1].size[1] / 2
+    red = [part for part in parts if "#f00" in part]
+    assert len(red) == 1, "only the edge with a color of its own is red"

@@ -48,7 +48,7 @@ def test_a_fifo_is_drawn_until_the_deadlock(stuck: st.Result) -> None:
 
 def test_the_circular_wait_is_red_and_nothing_else(stuck: st.Result) -> None:
     picture = ElementTree.fromstring(pictures.circular_wait(stuck))
-    boxes = [one for one in picture.iter() if "rect" in one.tag and one.get("rx")]
+    boxes = [one for one in picture.iter() if one.get("class") == "box"]
     red = [one for one in boxes if one.get("stroke") == pictures.RED]
     assert len(boxes) == stuck.units.num_rows
     assert stuck.diagnosis is not None

@@ -6,6 +6,7 @@ from stepsim.drawing.svg import (
     CHARACTER as CHARACTER,
     FONT as FONT,
     Box as Box,
+    end_of as end_of,
     graph_elements as graph_elements,
     placed_labels as placed_labels,
     text_width as text_width,

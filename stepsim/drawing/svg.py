@@ -17,6 +17,9 @@ _BOLD = 6.9
 _SMALL = 5.4
 """Width of a character on an edge."""
 
+_LINES = "#555"
+"""Color of outlines and edges."""
+
 ARROW = (
     '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
     'markerHeight="7" orient="auto"><path d="M0,0L8,4L0,8z" class="tip" fill="#555"/></marker>'
@@ -30,7 +33,7 @@ class Box:
     """A node: its lines of text, the first of them in bold, its fill and whether it is round.
 
     ``look`` is a class by which a style sheet finds it, ``about`` what is shown when it is pointed
-    at, ``room`` the height in pixels that is left free below the text.
+    at, ``room`` the height in pixels that is left free below the text, ``outline`` its color.
     """
 
     lines: tuple[str, ...]
@@ -39,6 +42,7 @@ class Box:
     look: str = "box"
     about: str = ""
     room: float = 0.0
+    outline: str = _LINES
 
     @property
     def size(self) -> Point:
@@ -47,18 +51,34 @@ class Box:
 
 
 def graph_elements(
-    layout: Layout, boxes: Sequence[Box], texts: Sequence[str], move: Point
+    layout: Layout,
+    boxes: Sequence[Box],
+    texts: Sequence[str],
+    move: Point,
+    colors: Sequence[str] | None = None,
 ) -> Iterable[str]:
-    """Boxes, edges and the texts of edges as elements of SVG, moved to a place of the drawing."""
+    """Boxes, edges and the texts of edges as elements of SVG, moved to a place of the drawing.
+
+    ``colors`` are those of edges that stand out, empty for others; edges with a color are wider.
+    """
     ends: list[tuple[float, float, str]] = []
-    for path, text in zip(layout.paths, texts, strict=True):
+    colors = colors or [""] * len(texts)
+    for path, text, color in zip(layout.paths, texts, colors, strict=True):
         points = [(x + move[0], y + move[1]) for x, y in path]
-        yield (
-            f'<path d="{_curve(points)}" class="edge" fill="none" stroke="#555" '
-            'stroke-width="1.1" marker-end="url(#arrow)"/>'
-        )
+        if color:
+            (x, y), (_, before) = points[-1], points[-2]
+            tip = 6 if y > before else -6
+            yield (
+                f'<path d="{_curve(points)}" fill="none" stroke="{color}" stroke-width="2.4"/>'
+                f'<path d="M{x:.1f},{y:.1f}l-4,{-tip}h8z" fill="{color}"/>'
+            )
+        else:
+            yield (
+                f'<path d="{_curve(points)}" class="edge" fill="none" stroke="{_LINES}" '
+                'stroke-width="1.1" marker-end="url(#arrow)"/>'
+            )
         if text:
-            ends.append((points[-1][0], points[-1][1], text))
+            ends.append((*end_of(points), text))
     for (x, y), box in zip(layout.centers, boxes, strict=True):
         yield from _box(x + move[0], y + move[1], box)
     for x, middle, text in placed_labels(ends):
@@ -71,6 +91,12 @@ def graph_elements(
             f'<text x="{x:.1f}" y="{middle + 3:.1f}" text-anchor="middle" font-size="9" '
             f'class="about" fill="#333">{escape(text)}</text>'
         )
+
+
+def end_of(path: Sequence[Point]) -> Point:
+    """Where an edge ends for its text, which is above that; below the box of one that leads up."""
+    (x, y), (_, before) = path[-1], path[-2]
+    return (x, y) if y > before else (x, y + 28)
 
 
 def placed_labels(ends: Iterable[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
@@ -104,7 +130,7 @@ def _box(x: float, y: float, box: Box) -> Iterable[str]:
     yield (
         f'<rect x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" '
         f'height="{height:.1f}" rx="{height / 2 if box.round else 3:.1f}" class="{box.look}" '
-        f'fill="{box.fill}" stroke="#555"/>'
+        f'fill="{box.fill}" stroke="{box.outline}"/>'
     )
     first = y - (len(box.lines) - 1) * _LINE / 2 + 3.5
     for i, line in enumerate(box.lines):

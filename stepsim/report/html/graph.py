@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stepsim.drawing import Point, placed_labels, text_width
+from stepsim.drawing import Point, end_of, placed_labels, text_width
 from stepsim.report.html.groups import Groups
 from stepsim.report.program_picture import picture_of
 from stepsim.results import OUTLINE_VERSION, Outline
@@ -27,7 +27,7 @@ def graph_document(groups: Groups, outline: Outline | None) -> dict[str, Any]:
     picture = picture_of(_matching(groups, outline) or _from_tables(groups), room=_BAR)
     layout = picture.layout
     ends = [
-        (*path[-1], text)
+        (*end_of(path), text)
         for path, text in zip(layout.paths, picture.texts, strict=True)
         if text
     ]  # fmt: skip
