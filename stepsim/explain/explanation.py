@@ -138,7 +138,6 @@ def explain(
     bindings: Mapping[Any, Any] | None = None,
     *,
     limits: Limits | None = None,
-    done: ImageRun | None = None,
     path: bool = False,
     progress: Callable[[str], None] = lambda done: None,
 ) -> Why:
@@ -146,11 +145,10 @@ def explain(
 
     Parameters
     ----------
-    done : the run to explain, if it exists already.
     path : whether to find the critical path even of a run that is not ok.
     progress : called with what is being done.
     """
-    run = prepared.execute(bindings, limits=limits) if done is None else done
+    run = prepared.execute(bindings, limits=limits)
     totals, tables = run.totals, run.tables()
     stalls = stall_tree(tables.units, tables.fifos)
     about = (prepared.program.name, prepared.machine.name, totals.status, totals.cycles)

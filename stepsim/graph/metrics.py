@@ -196,16 +196,6 @@ class Metrics:
         _check_values(self.program, self._symbols, table)
         return BoundMetrics(self, table, *(number_of(size, table) for size in self.sizes))
 
-    def bind_trace(self, indices: Any) -> BoundMetrics:
-        """Bind the only routing of the program to an index array ``[rows, k]``."""
-        routings = self.program.routings
-        if len(routings) != 1:
-            raise ArgError(
-                f"program '{self.program.name}' has {len(routings)} routings; use "
-                "bind({routing: indices})"
-            )
-        return self.bind({routings[0]: indices})
-
     def lambdify(self, quantity: str, arguments: Sequence[Any]) -> Callable[..., Any]:
         """A numpy function of one total (``off_chip_traffic``, ...) for sweeps.
 

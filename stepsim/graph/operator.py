@@ -325,19 +325,19 @@ class Site:
         except StepError as error:
             self.fail(type(error), str(error).rstrip("."))
 
-    def rank_at_least(self, stream: Stream, rank: int, low: int = 1) -> int:
-        """``rank``, with ``low <= rank <= N``: the number of inner dims treated as a unit."""
-        if not is_whole(rank) or rank < low:
+    def rank_at_least(self, stream: Stream, rank: int) -> int:
+        """``rank``, with ``1 <= rank <= N``: the number of inner dims treated as a unit."""
+        if not is_whole(rank) or rank < 1:
             self.fail(
                 RankError,
-                f"rank must be an int of at least {low}, found {shown(rank)}",
+                f"rank must be an int of at least 1, found {shown(rank)}",
                 "it is the number of inner dims treated as a unit",
             )
         if rank > stream.rank:
-            hint = f"choose {low} <= rank <= {stream.rank}"
-            if stream.rank == low:
-                hint = f"choose rank = {low}"
-            elif stream.rank < low:
+            hint = f"choose 1 <= rank <= {stream.rank}"
+            if stream.rank == 1:
+                hint = "choose rank = 1"
+            elif stream.rank < 1:
                 hint = "the stream has too few dims; reshape or unsqueeze it first"
             self.fail(
                 RankError,

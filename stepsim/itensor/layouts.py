@@ -33,11 +33,6 @@ class Folded:
     fifo_bytes: int
     buffer_bytes: int
 
-    @property
-    def saved_bytes(self) -> int:
-        """Total bytes saved."""
-        return self.fifo_bytes + self.buffer_bytes
-
 
 @typed
 def fold(src: ITensor, dst: ITensor) -> Folded:

@@ -111,9 +111,9 @@ def solid_mark(color: str, label: str, mark: str = "o") -> Line2D:
     return legend_mark(label, color=color, marker=mark, markersize=6)
 
 
-def published_mark(color: str = INK, mark: str = "o") -> Line2D:
+def published_mark() -> Line2D:
     """Legend entry of published points."""
-    return legend_mark("published", **_open(color, mark))
+    return legend_mark("published", **_open(INK, "o"))
 
 
 def legend_mark(label: str, **look: Any) -> Line2D:

@@ -80,7 +80,6 @@ CALLS: dict[str, Callable[[], Given]] = {
     "graph.Routing.counts_of": lambda: {"indices": [[0, 1]] * 4},
     "graph.Feedback.connect": lambda: {"stream": tiles(4).map(fn.cast("f32"))},
     "graph.BoundMetrics.value": lambda: {"size": st.graph.Dim(4)},
-    "graph.Metrics.bind_trace": lambda: {"indices": [[0, 1]] * 4},
     "graph.Metrics.lambdify": lambda: {"quantity": "flops", "arguments": []},
     "load_graph": lambda: {"source": some.graph_file()},
     "fn.part": lambda: {"index": 0, "members": 2},

@@ -211,7 +211,6 @@ def _measure(g: Grown, program: Any) -> None:
     actions = [
         lambda: call("metrics.bind", metrics.bind, values),
         lambda: call("metrics.lambdify", metrics.lambdify, quantity, symbols),
-        lambda: call("metrics.bind_trace", metrics.bind_trace, [[0]]),
         lambda: g.script.exactly(
             "metrics.operational_intensity", lambda: metrics.operational_intensity
         ),

@@ -164,7 +164,6 @@ def test_totals_and_binding_by_object():
         m.bind({route: [6, 4]}),
         m.bind({route: np.array([[0]] * 6 + [[1]] * 4)}),
         m.bind({route.count[0]: 6, route.count[1].expr: 4}),
-        m.bind_trace([[0]] * 6 + [[1]] * 4),
     ):
         assert bound.flops == 3 * 2 * 4 * 64 * 8
         assert bound.off_chip_traffic == 10 * 128 + 3 * 1024 + 10 * 8 * 4

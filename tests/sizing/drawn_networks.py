@@ -70,6 +70,15 @@ def rate_networks(seed: int, count: int) -> Iterator[FifoNetwork]:
         )
 
 
+def weak_components(graph: FusionGraph) -> int:
+    """Parts of the graph that no edge joins."""
+    labels = list(range(graph.kernels))
+    for producer, consumer in graph.links:
+        old, new = labels[consumer], labels[producer]
+        labels = [new if label == old else label for label in labels]
+    return len(set(labels))
+
+
 def fusion_graphs(seed: int, count: int, most_kernels: int) -> Iterator[tuple[FusionGraph, int]]:
     """Graphs of kernels, some with several sources, and a budget each."""
     random = Random(seed)

@@ -50,24 +50,27 @@ those of arXiv 2509.13694 (MICRO 2025). Written by `stepsim reproduce streamtens
 not edit.
 """
 
+_WATTS = 150.0
+"""The power for energies: the paper states only the TDP."""
+
 _OTHERS = ("Allo", "DFX", "A100", "2080Ti")
 
 
-def validation_page(watts: float = 150.0) -> str:
-    """The page as Markdown. ``watts`` is the power for energies: the paper states only the TDP."""
+def validation_page() -> str:
+    """The page as Markdown."""
     return "\n".join(
-        [_HEAD, *_replayed(), *_figures(), *_gpt2(), *_memory(), *_energy(watts), _DIFFERENCES]
+        [_HEAD, *_replayed(), *_figures(), *_gpt2(), *_memory(), *_energy(), _DIFFERENCES]
     )
 
 
-def write_streamtensor_validation(path: Path, watts: float = 150.0) -> None:
+def write_streamtensor_validation(path: Path) -> None:
     """Write the page.
 
     Raises
     ------
     OutputError : it cannot be written.
     """
-    write_file(path, validation_page(watts).encode())
+    write_file(path, validation_page().encode())
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -306,16 +309,16 @@ def _unfit(found: Mapping[str, Intermediates]) -> list[str]:
     ]  # fmt: skip
 
 
-def _energy(watts: float) -> list[str]:
+def _energy() -> list[str]:
     found = calibrated()
     rows = [
-        (f"{prompt}:{output}", f"{1 / joules_per_token(found.times(prompt, output), watts):.3f}")
+        (f"{prompt}:{output}", f"{1 / joules_per_token(found.times(prompt, output), _WATTS):.3f}")
         for prompt, output in published_gpt2()
     ]
     return [
         "## F15: energy", "",
-        f"Tokens per joule of the fitted design at {watts:g} W, the TDP of table 6. No target: the "
-        "paper prints no watts (trap T10).", "",
+        f"Tokens per joule of the fitted design at {_WATTS:g} W, the TDP of table 6. No target: "
+        "the paper prints no watts (trap T10).", "",
         *_table(("prompt:output", "tokens/J"), rows),
     ]  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,15 +60,6 @@ class LayerLoad:
     def std(self) -> float:
         """Population standard deviation of the load over all experts."""
         return float(self.counts.std())
-
-    @property
-    def std_sample(self) -> float:
-        """Sample standard deviation (divisor experts - 1); nan for a single expert."""
-        return (
-            self.std * math.sqrt(self.experts / (self.experts - 1))
-            if self.experts > 1
-            else math.nan
-        )
 
     @property
     def imbalance(self) -> float:

@@ -79,15 +79,6 @@ class FusionGraph:
         """Producer and consumer of every edge."""
         return tuple((edge.producer, edge.consumer) for edge in self.edges)
 
-    @cached_property
-    def weak_components(self) -> int:
-        """Parts of the graph that no edge joins."""
-        labels = list(range(self.kernels))
-        for producer, consumer in self.links:
-            old, new = labels[consumer], labels[producer]
-            labels = [new if label == old else label for label in labels]
-        return len(set(labels))
-
 
 @dataclass(frozen=True, slots=True)
 class FusionStep:
