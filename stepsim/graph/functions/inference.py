@@ -88,9 +88,9 @@ def result_types(fn: Function, tiles: Sequence[Tile], setting: Setting) -> tuple
             known = tiles[number[1]].is_address
         if tile.is_address and not known:
             raise DTypeError(
-                f"'{fn}' makes {tile}, a whole number on which other operators depend, which is not "
-                "known when times are simulated; keep it in a type of numbers, or take such numbers from "
-                "metadata(), counter() or fn.cache_write_address"
+                f"'{fn}' makes {tile}, a whole number on which other operators depend, which is "
+                "not known when times are simulated; keep it in a type of numbers, or take such "
+                "numbers from metadata(), counter() or fn.cache_write_address"
             )
     return made
 
