@@ -11,10 +11,10 @@ N. With ``II`` between steps, ``D`` from a take to its completion, and FIFOs wit
 A FIFO holds the tokens that its producer sends before its consumer starts. Start times ``s`` with
 ``s[consumer] - s[producer] >= bound`` on every FIFO, and every sink as early as possible, are
 chosen so that tokens wait where they are small; a closed form turns them into depths. Corrections
-to the paper (StreamTensor, sections 4.4 to 4.8, and 0b): the hop of a FIFO is part of the bound
-(trap T5); a reduction's first token takes ``(out_period - 1)`` *effective* intervals, those of the
+to the paper (StreamTensor, sections 4.4 to 4.8): the hop of a FIFO is part of the bound;
+a reduction's first token takes ``(out_period - 1)`` *effective* intervals, those of the
 slowest kernel upstream (0b item 7), or the depths can deadlock; sinks are bounded, or slack moves
-to a kernel on which others depend (trap T3).
+to a kernel on which others depend.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ def depths_of_delays(
 ) -> tuple[int, ...]:
     """Depths of all FIFOs for the delay of each between the starts of its ends."""
     return tuple(
-        # A FIFO always has one slot (trap T4).
+        # A FIFO always has one slot.
         max(
             1,
             most_tokens(

@@ -1,7 +1,7 @@
 """The published linear program over paths, a baseline for planned depths.
 
 It has delays on FIFOs and a constraint for every path (StreamTensor, sections 4.4 to 4.6). Its
-optima can hold back a kernel on which others depend (trap T3).
+optima can hold back a kernel on which others depend.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def path_delays(
 ) -> Delays:
     """The published program: delays on FIFOs that make every path as long as the longest one.
 
-    It is a baseline: its solutions can slow a design down (trap T3), and it has a constraint for
+    It is a baseline: its solutions can slow a design down, and it has a constraint for
     every path. The compact form uses potentials instead and has the same optimum.
 
     Raises

@@ -121,7 +121,7 @@ class Link:
 
     @property
     def depth(self) -> int:
-        """Slots with which the source never waits; at least one (trap T4)."""
+        """Slots with which the source never waits; at least one."""
         return max(1, self.peak)
 
     def trace(self) -> LinkTrace:

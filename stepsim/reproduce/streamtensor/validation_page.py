@@ -318,7 +318,7 @@ def _energy() -> list[str]:
     return [
         "## F15: energy", "",
         f"Tokens per joule of the fitted design at {_WATTS:g} W, the TDP of table 6. No target: "
-        "the paper prints no watts (trap T10).", "",
+        "the paper prints no watts.", "",
         *_table(("prompt:output", "tokens/J"), rows),
     ]  # fmt: skip
 

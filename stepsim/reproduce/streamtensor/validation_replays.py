@@ -268,7 +268,7 @@ def _sizing(count: int = 300) -> list[Row]:
         ("F8, F9", "of 500 random networks with rate changes, planned and repaired: deadlocks, "
          "slower than unbounded", f"{deadlocks}, {slow}", "0, 0", where),
         ("F9", "the same with intervals of kernels alone, not repaired: deadlocks",
-         str(own), "trap T6", where),
+         str(own), "some: an error of the paper", where),
         ("F8 c", "their slots, of those for all tokens of a run",
          f"{100 * slots / full:.1f} %", "-", where),
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Methods of grouping kernels under a budget of converter bytes.
 
-``greedy_groups`` is Algorithm 2 of StreamTensor as printed, whose weaknesses are trap T7: every
+``greedy_groups`` is Algorithm 2 of StreamTensor as printed, whose weaknesses are these: every
 kernel without predecessor opens a group and groups never merge, so that a graph with two sources
 stays split under any budget. ``merged_groups`` joins groups of several sources, takes another group
 than the latest, and undoes choices; ``best_groups`` tries every partition of a small graph.
