@@ -109,7 +109,7 @@ def test_the_tail_of_a_run() -> None:
     result = simulate(program)
     last = clocks(result)["linear_store"]
     assert result.cycles == last + 3
-    # 1 to 3 is what the paper's simulator shows: spec/timing-memory.md, section 1.9.
+    # 1 to 3 is what the paper's simulator shows.
     assert told("The run ends after its last store") == [3, 1, 3, last, result.cycles]
     with st.Program(fifo_depth=2) as program:
         st.metadata(np.arange(3)).consume()

@@ -2,8 +2,9 @@
 
 Latency of a kernel at factor ``u`` is ``fixed + ceil(work / u)`` cycles, its resources are
 ``u * unit_cost``. Source: StreamTensor, section 5.1, an intensity-driven heap (``heap_stop``);
-section 0b item 10 says what one move is. Its latency is the least there is, but ties can cost
-resources for nothing; ``exact`` gives the least resources at that latency.
+the paper leaves open what one move is, here the next factor of a kernel. Its latency is the least
+there is, but ties can cost resources for nothing; ``exact`` gives the least resources at that
+latency.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Converters of one buffer, where the second is not worth its memory: the pass ``single_buffers``.
 
-Source: StreamTensor, section 2.5 of the specification, refinement (ii).
+A refinement of the converters of StreamTensor.
 """
 
 from __future__ import annotations
