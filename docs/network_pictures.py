@@ -78,7 +78,7 @@ def chips(run: Any) -> str:
     middle = radius + wide / 2 + 60, radius + high / 2 + 24
     at = {
         row["chip"]: (
-            middle[0] + 1.6 * radius * math.sin(2 * math.pi * number / count),
+            middle[0] + 2.1 * radius * math.sin(2 * math.pi * number / count),
             middle[1] - radius * math.cos(2 * math.pi * number / count),
         )
         for number, row in enumerate(found)

@@ -21,8 +21,8 @@ TakenPlace = Annotated[
         "--place",
         metavar="FILE.yaml|row-major|auto",
         help="Put operators on the network of the machine: as a file of `stepsim place` says, row "
-        "by row, or where a search finds. Options of the words follow: per_tile and, of auto, seed "
-        "and effort, as in auto,seed=3.",
+        "by row, or as a search finds. Options may follow the word: per_tile, and for auto seed "
+        "and effort as well, as in auto,seed=3.",
     ),
 ]
 
