@@ -64,6 +64,16 @@ def test_long_names_are_reported_whole_beside_their_resource() -> None:
     assert all(len(line) <= 80 and "..." not in line for line in table[: table.index("")])
 
 
+def test_an_explanation_says_what_it_does() -> None:
+    said: list[str] = []
+    explain(st.prepare(centered_twice()), progress=said.append)
+    phases = ["lower bounds of the run", "critical path", "FIFOs to be changed"]
+    assert [line for line in said if not line.endswith("runs done")] == phases
+    runs = [line.removesuffix(" runs done").split(" of ") for line in said[len(phases) :]]
+    assert any(int(done) == int(of) > 1 for done, of in runs)
+    assert all(1 <= int(done) <= int(of) for done, of in runs)
+
+
 def test_a_result_explains_itself() -> None:
     result = st.simulate(skewed_experts())
     assert result.why().to_dict() == st.why(skewed_experts()).to_dict()
