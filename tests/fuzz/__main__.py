@@ -2,12 +2,14 @@
 
 The cases S, S + 1, ... run in a process of their own, so that a crash or an endless loop costs one
 case. Every distinct failure is written to ``FOLDER/NAME-SEED.txt`` with its traceback and what the
-case did; ``--case SEED`` runs that case alone, in this process, ``--minimize`` shortens it.
+case did; ``--case SEED`` runs that case alone, in this process, ``--minimize`` shortens it. Cases
+are those of STEPSIM_DRAWS=new, on machines with a DRAM too, unless the variable says otherwise.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from tests.fuzz.supervisor import report, supervise
 
 
 def main() -> int:
+    # Before any fuzzer is imported: what they draw depends on it.
+    os.environ.setdefault("STEPSIM_DRAWS", "new")
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("name", choices=fuzzers())
     parser.add_argument("--seconds", type=float, default=60.0, help="length of the campaign")

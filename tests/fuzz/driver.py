@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import pkgutil
 import random
 import resource
@@ -23,6 +24,7 @@ __all__ = [
     "Failure",
     "Found",
     "Tape",
+    "again",
     "campaign",
     "fuzzers",
     "load",
@@ -116,6 +118,12 @@ class Tape(random.Random):
 def note(line: str) -> None:
     """Say what the case does next; the last line is what it was doing when it failed."""
     _notes.append(line)
+
+
+def again(name: str, seed: int) -> str:
+    """The command that runs a case once more. What is drawn depends on the variable too."""
+    draws = os.environ.get("STEPSIM_DRAWS", "few")
+    return f"STEPSIM_DRAWS={draws} python -m tests.fuzz {name} --case {seed}"
 
 
 def fuzzers() -> list[str]:

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from stepsim.simulation import warm_up
-from tests.fuzz.driver import CASE_SECONDS, Failure, Found, load, run_case
+from tests.fuzz.driver import CASE_SECONDS, Failure, Found, again, load, run_case
 
 __all__ = ["report", "supervise"]
 
@@ -19,8 +19,7 @@ _GRACE = 2 * CASE_SECONDS
 
 
 def report(name: str, seed: int, failure: Failure) -> str:
-    again = f"python -m tests.fuzz {name} --case {seed}"
-    text = f"{failure.key}\n{again}\n\n{failure.notes}\n\n{failure.traceback}\n"
+    text = f"{failure.key}\n{again(name, seed)}\n\n{failure.notes}\n\n{failure.traceback}\n"
     # Cases draw halves of characters too, which no file of text can hold.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 

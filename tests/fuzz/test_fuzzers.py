@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
+import sys
 import time
 
 import pytest
 
 from stepsim.errors import ArgError
 from stepsim.simulation import warm_up
-from tests.fuzz import driver
-from tests.fuzz.driver import Failure, Tape, campaign, fuzzers, load, minimize, note, run_case
+from tests.fuzz import __main__ as command, driver
+from tests.fuzz.driver import (
+    Failure,
+    Found,
+    Tape,
+    again,
+    campaign,
+    fuzzers,
+    load,
+    minimize,
+    note,
+    run_case,
+)
 from tests.fuzz.reading import outcome as read_outcome
 from tests.fuzz.sandbox import sandbox
 from tests.fuzz.supervisor import report
@@ -32,7 +45,7 @@ def test_nothing_but_our_errors_leaves(name: str, part: int) -> None:
     first = secrets.randbits(40) if THOROUGH else 0
     found = campaign(load(name), range(first, first + CASES // PARTS))
     texts = [
-        f"python -m tests.fuzz {name} --case {seed}\n{failure.notes}\n{failure.traceback}"
+        f"{again(name, seed)}\n{failure.notes}\n{failure.traceback}"
         for seed, failure in found.failures.values()
     ]
     assert not texts, f"{found.summary()}\n" + "\n".join(texts)
@@ -61,6 +74,23 @@ def test_the_driver_tells_failures_apart_and_makes_them_short() -> None:
     assert short.key == key
     assert len(short.notes) < len(failure.notes)
     assert short.notes == "drawn [7]"
+
+
+def test_campaigns_draw_machines_with_a_dram(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    def supervised(*given: object) -> Found:
+        said.append(os.environ["STEPSIM_DRAWS"])
+        return Found()
+
+    monkeypatch.setattr(command, "supervise", supervised)
+    monkeypatch.setattr(sys, "argv", ["tests.fuzz", "together"])
+    monkeypatch.setenv("STEPSIM_DRAWS", "few")
+    assert command.main() == 0
+    monkeypatch.delenv("STEPSIM_DRAWS")
+    assert command.main() == 0
+    assert said == ["few", "new"]
+    assert again("api", 7) == "STEPSIM_DRAWS=new python -m tests.fuzz api --case 7"
 
 
 def test_a_report_can_be_written_whatever_was_drawn() -> None:
