@@ -15,7 +15,7 @@ from stepsim.errors import ArgError
 from stepsim.frozen import frozen
 from stepsim.typed import typed, typed_but
 from stepsim.workloads.declarations import check_names, default_of
-from stepsim.workloads.values import MOST_WHOLE, Kind, kind_of, plain_bytes
+from stepsim.workloads.values import MOST_WHOLE, Kind, kind_of, plain_bytes, plain_share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -148,9 +148,10 @@ class Field:
             raise ParameterError([(self.name, str(error))]) from None
 
     def parsed(self, text: str) -> Any:
-        """The value of an option, bytes also as 41MB; raises as `checked` does."""
+        """The value of an option, bytes also as 41MB and shares as 1%; raises as `checked` does."""
+        plain = {"bytes": plain_bytes, "fraction": plain_share}.get(self.param.unit or "")
         try:
-            return self.kind.of_text(plain_bytes(text) if self.param.unit == "bytes" else text)
+            return self.kind.of_text(text if plain is None else plain(text))
         except ValueError as error:
             raise ParameterError([(self.name, str(error))]) from None
 

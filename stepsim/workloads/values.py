@@ -232,6 +232,15 @@ def plain_bytes(text: str) -> str:
         ) from None
 
 
+def plain_share(text: str) -> str:
+    """``1%`` as ``0.01``; another text as it is."""
+    match = re.fullmatch(r"\s*([\d.]+(?:[eE][-+]?\d+)?)\s*%\s*", text)
+    try:
+        return text if match is None else str(float(match[1]) / 100)
+    except ValueError:
+        return text
+
+
 def split_target(text: str) -> tuple[str | None, str]:
     """File and name in it of ``folder/gemm.py:gemm``; None and the text if no file is named.
 

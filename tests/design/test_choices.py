@@ -60,6 +60,13 @@ def test_bytes_have_units_on_the_command_line(text: str, size: int) -> None:
         fields_of(Choices)["budget"].parsed("41XB")
 
 
+@pytest.mark.parametrize(("text", "share"), [("1%", 0.01), ("0.5 %", 0.005), ("0.02", 0.02)])
+def test_shares_may_be_in_percent_on_the_command_line(text: str, share: float) -> None:
+    assert fields_of(Choices)["max_slowdown"].parsed(text) == share
+    with pytest.raises(st.errors.ArgError, match="expected a number from 0 to 1000, found "):
+        fields_of(Choices)["max_slowdown"].parsed("1.2.3%")
+
+
 def test_passes_need_a_budget_and_an_order() -> None:
     graph = st.design.Plan.load(WRITTEN).graph.operators
     with pytest.raises(st.errors.CompileError, match="found no budget"):

@@ -98,12 +98,19 @@ def arrivals_of(choices: ServeChoices, requests: Requests) -> Arrivals:
 def _of_source(source: Source, seed: int) -> Requests:
     made = request_source(source.name)
     settings = dict(source.settings)
-    if "seed" in getattr(made, "__dataclass_fields__", {}):
+    fields = getattr(made, "__dataclass_fields__", {})
+    if "seed" in fields:
         settings.setdefault("seed", seed)
+    unknown = [name for name in settings if fields and name not in fields]
+    if unknown:
+        raise ServingError(
+            f"source {source.name}: unknown setting {unknown[0]}"
+            f"{did_you_mean(unknown[0], fields)} Its settings are {', '.join(fields)}"
+        )
     try:
         return made(**settings).requests()
     except TypeError as error:
-        known = ", ".join(getattr(made, "__dataclass_fields__", {}))
+        known = ", ".join(fields)
         raise ServingError(
             f"source {source.name}: {error}; its settings are {known or 'unknown'}"
         ) from error

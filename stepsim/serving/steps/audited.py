@@ -310,7 +310,7 @@ class AuditedSteps(LayeredSteps):
         cycles = self._heads.at(int(batch.emits.sum())) + self._sent.at(int(batch.new.sum()))
         counts = None if self.routing is None else self.routing.counts(batch)
         for kind in range(len(self.models)):
-            found = self._estimate(kind, self._terms(kind, batch, counts))
+            found = self._estimate(kind, self._terms(kind, batch, counts, bounds=False))
             cycles += float(found.sum()) * self.programs.kinds[kind].layers / len(found)
         return cycles / self.programs.clock_ghz
 
@@ -332,10 +332,12 @@ class AuditedSteps(LayeredSteps):
         """The seed of what is drawn in this round."""
         return self.seed + (self.rounds << 33)
 
-    def _terms(self, kind: int, batch: Batch, counts: NDArray[np.int64] | None) -> LayerTerms:
+    def _terms(
+        self, kind: int, batch: Batch, counts: NDArray[np.int64] | None, *, bounds: bool = True
+    ) -> LayerTerms:
         routed = list(self.programs.kinds[kind].routed)
         loads = counts[routed] if routed and counts is not None else None
-        return self.models[kind].terms(batch, loads)
+        return self.models[kind].terms(batch, loads, bounds=bounds)
 
     def _estimate(self, kind: int, terms: LayerTerms) -> Reals:
         return self._estimators[kind].cycles(terms.values)

@@ -46,7 +46,7 @@ class LayerTerms:
     ----------
     values : [layers, terms]
     offchip_bytes : exact. [layers]
-    bound : the resource of the largest term. [layers]
+    bound : the resource of the largest term, if that was asked for. [layers]
     """
 
     values: Reals
@@ -123,7 +123,9 @@ class LayerModel:
         self._row_bytes = self._active * (turned + 2 * d)
         self._kv_row = shape.kv_heads * (shape.head_dim + shape.value_width)
 
-    def terms(self, batch: Batch, counts: NDArray[np.int64] | None) -> LayerTerms:
+    def terms(
+        self, batch: Batch, counts: NDArray[np.int64] | None, *, bounds: bool = True
+    ) -> LayerTerms:
         """Terms of layers whose experts have so many tokens, ``[layers, experts]``; dense: None."""
         w, shape, peak = self.workload, self._shape, self._bytes_per_cycle
         blocks = StepBlocks(
@@ -182,7 +184,7 @@ class LayerModel:
                 },
                 float(most[i] * used[i] / max(loads[i].sum(), 1)),
             )
-            for i in range(len(loads))
+            for i in range(len(loads) if bounds else 0)
         ]
         return LayerTerms(values, bytes_moved, bound)
 
