@@ -158,7 +158,7 @@ def test_refused_before_anything_runs(wrong: dict[str, Any], message: str) -> No
 def test_settings_of_a_source_are_named() -> None:
     with pytest.raises(
         st.StepSimError,
-        match="source fixed: unknown setting counts; did you mean 'count'. Its settings are count,",
+        match=r"source fixed: unknown setting counts; did you mean 'count'\? Its settings are",
     ):
         st.serve(source="fixed:counts=5", rate=1.0, steps="linear:1000000", num_blocks=99)
 
