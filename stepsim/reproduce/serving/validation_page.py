@@ -24,7 +24,8 @@ Written by `stepsim reproduce serving-validation`; do not edit.
 The scheduler is compared with vLLM's decision by decision, and the metrics with those of its
 benchmark, by `tests/serving/test_scheduler_cases.py` and `tests/serving/test_metrics_cases.py`.
 
-Estimated times of steps are compared with exact ones in [](serving.md#how-far-estimated-steps-are-off).
+Estimated times of steps are compared with exact ones in
+[](serving.md#how-far-estimated-steps-are-off).
 """
 
 _RECORDED = """\
