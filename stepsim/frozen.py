@@ -1,15 +1,16 @@
-"""Immutable records that take little time to declare."""
+"""Immutable records and named tuples that take little time to declare."""
 
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import Any, Final, TypeVar, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, dataclass_transform, overload
 
-__all__ = ["comparison", "frozen", "keyword_record", "record_repr"]
+__all__ = ["NamedTuple", "comparison", "frozen", "keyword_record", "record_repr"]
 
 _C = TypeVar("_C", bound=type)
 
@@ -147,6 +148,37 @@ def _init_of(owner: Any, *, frozen: bool, slots: bool) -> Any:
     made.__module__ = owner.__module__
     made.__qualname__ = f"{owner.__qualname__}.__init__"
     return made
+
+
+class _OfFields(type):
+    """Makes named tuples of classes, as ``typing.NamedTuple`` does, which compiles each annotation
+    to look at it: half a millisecond for a tuple of twenty fields."""
+
+    def __new__(cls, name: str, bases: tuple[Any, ...], members: dict[str, Any]) -> Any:
+        annotations = members.get("__annotations__", {})
+        names = list(annotations)
+        given = [field for field in names if field in members]
+        if given != names[len(names) - len(given) :]:
+            raise TypeError(f"{name}: a field without a default follows {given[0]}, which has one")
+        make: Any = namedtuple
+        made = make(
+            name,
+            names,
+            defaults=[members[field] for field in given],
+            module=members["__module__"],
+        )
+        made.__annotations__ = made.__new__.__annotations__ = annotations
+        for key, value in members.items():
+            if key not in annotations and key not in ("__module__", "__annotations__"):
+                setattr(made, key, value)
+        return made
+
+
+if TYPE_CHECKING:
+    from typing import NamedTuple as NamedTuple
+else:
+    NamedTuple = type.__new__(_OfFields, "NamedTuple", (), {})
+    """What ``typing.NamedTuple`` makes, declared in less time."""
 
 
 def _key(names: tuple[str, ...]) -> Callable[[Any], Any]:

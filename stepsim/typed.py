@@ -10,9 +10,10 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from stepsim.errors import ArgError
+from stepsim.frozen import NamedTuple
 from stepsim.shown import shown
 
 __all__ = ["check_fields", "typed", "typed_but", "typed_class", "typed_fields"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import typing
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from stepsim.frozen import frozen, keyword_record
+from stepsim.frozen import NamedTuple, frozen, keyword_record
 
 
 @frozen
@@ -194,3 +195,43 @@ def test_records_with_keywords() -> None:
     assert str(signature(Node)) == "(*, label: 'str | None' = None, size: 'int') -> None"
     with pytest.raises(TypeError):
         Node(1)  # type: ignore[call-arg, arg-type]
+
+
+def test_named_tuples_are_those_of_typing() -> None:
+    ours, theirs = _tuples(NamedTuple), _tuples(typing.NamedTuple)
+    for args in ((1,), (1, 2), ("a", None)):
+        assert ours(*args) == theirs(*args)
+        assert repr(ours(*args)) == repr(theirs(*args))
+        assert ours(*args)._asdict() == theirs(*args)._asdict()
+        assert ours(*args).total == theirs(*args).total
+    assert (ours._fields, ours._field_defaults) == (theirs._fields, theirs._field_defaults)
+    assert get_type_hints(ours) == get_type_hints(theirs) == {"left": Any, "right": int}
+    assert (ours.__doc__, ours.__module__) == (theirs.__doc__, theirs.__module__)
+    assert issubclass(ours, tuple)
+    assert pickle.loads(pickle.dumps(Kept(1))) == Kept(1)
+
+
+class Kept(NamedTuple):
+    x: int
+
+
+def _tuples(base: Any) -> Any:
+    class Pair(base):
+        """Two."""
+
+        left: Any
+        right: int = 1
+
+        @property
+        def total(self) -> str:
+            return f"{self.left} {self.right}"
+
+    return Pair
+
+
+def test_fields_of_named_tuples_without_a_default_come_first() -> None:
+    with pytest.raises(TypeError, match="a field without a default follows left, which has one"):
+
+        class Pair(NamedTuple):
+            left: int = 1
+            right: int  # type: ignore[misc]

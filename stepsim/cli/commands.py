@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, get_args
+from typing import Any, ClassVar, Final, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from stepsim.cli.moved import check_moved_command, moved_option
 from stepsim.errors import ArgError
+from stepsim.frozen import NamedTuple
 
 
 class Place(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 from stepsim.arguments import Range, flag, is_whole, label_of, shown
 from stepsim.errors import (
@@ -25,7 +25,7 @@ from stepsim.errors import (
     RankError,
     StepError,
 )
-from stepsim.frozen import keyword_record, record_repr
+from stepsim.frozen import NamedTuple, keyword_record, record_repr
 from stepsim.graph.handle import (
     Counts,
     Padding,

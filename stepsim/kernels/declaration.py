@@ -70,8 +70,9 @@ class UnitKind:
         A parameter is its value, a channel its number, a private slot its place in the arena. A
         name with a star is the place of its first number among the parameters of the image.
         """
-        fields = dict(self._fields())
-        if len(fields) != sum(1 for _ in self._fields()):
+        listed = list(self._fields())
+        fields = dict(listed)
+        if len(fields) != len(listed):
             raise ValueError(f"unit kind {self.name!r} gives one name to two things")
 
         def write() -> tuple[str, dict[str, Any]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.errors import LoweringError
+from stepsim.frozen import NamedTuple
 from stepsim.kernels.batch.layout import BATCH, TOTALS, UNIT_TOTALS, Batch
 from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.engine import BATCH_LAYOUT, LAYOUT

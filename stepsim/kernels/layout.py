@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import namedtuple
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
+
+from stepsim.frozen import NamedTuple
 
 INFINITY: Final = 1 << 62
 """A time, capacity or count that is never reached."""

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, LoweringError, did_you_mean
-from stepsim.frozen import frozen
+from stepsim.frozen import NamedTuple, frozen
 from stepsim.graph import (
     LinearLoad,
     LinearStore,

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from stepsim.errors import LoweringError
-from stepsim.frozen import frozen
+from stepsim.frozen import NamedTuple, frozen
 from stepsim.kernels import MOST_PACKETS, MOST_PORTS
 from stepsim.lowering.network import (
     Carriage,

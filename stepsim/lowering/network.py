@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from stepsim.frozen import frozen
+from stepsim.frozen import NamedTuple, frozen
 from stepsim.kernels import BOUNDED, CAN_BE_BOUNDED, DramTiming, PortAccess
 
 

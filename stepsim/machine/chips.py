@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
+from stepsim.frozen import NamedTuple
 from stepsim.machine.section import (
     Section,
     choice,

@@ -6,9 +6,10 @@ Importing rich takes longer than a small run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 from stepsim.deferred import deferred
+from stepsim.frozen import NamedTuple
 
 if TYPE_CHECKING:
     import rich.table

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from stepsim.frozen import NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -75,7 +75,7 @@ class Function:
     work: Polynomial = ZERO
     integers: Rule | None = None
     of_whole: Function | None = None
-    doc: str = field(default="")
+    doc: str | Callable[[], str] = field(default="")
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -88,8 +88,6 @@ class Function:
             put(self, "dtypes", (self.dtypes[0],) * results)
         if len(self.numbers) != results:
             put(self, "numbers", (None,) * results)
-        if self.doc:
-            put(self, "__doc__", self.doc)
 
     @property
     def arity(self) -> int:
@@ -238,6 +236,23 @@ class Function:
             dtypes=tuple(d + 1 if isinstance(d, int) else d for d in self.dtypes), start=0.0,
             summed=self, standard=False,
         )  # fmt: skip
+
+
+class _Docstring:
+    """That of the class, and of each function what says it; most are never asked for theirs."""
+
+    def __init__(self, of_class: str) -> None:
+        self._of_class = of_class
+
+    def __get__(self, instance: Function | None, owner: Any = None) -> str:
+        if instance is None:
+            return self._of_class
+        if callable(instance.doc):
+            object.__setattr__(instance, "doc", instance.doc())
+        return str(instance.doc) or self._of_class
+
+
+Function.__doc__ = _Docstring(str(Function.__doc__))  # type: ignore[assignment]
 
 
 def _words(rule: Any) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from stepsim.errors import DimError, DTypeError
+from stepsim.frozen import NamedTuple
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.polynomial import Polynomial
 from stepsim.graph.sizes.dims import Dim, Namer, total_over

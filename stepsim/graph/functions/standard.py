@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from typing import Any, ParamSpec
 
 from stepsim.arguments import shown
@@ -72,8 +71,8 @@ def standard(
         work=area if weight else ZERO, **rules,
     )  # fmt: skip
     example = f"st.fn.{made}" if spelling == "" else spelling
-    doc = described(made, summary, text, flops, example)
-    made = replace(made, doc=doc)
+    # Into the one that is made, as a second one would take as long to make.
+    object.__setattr__(made, "doc", partial(described, made, summary, text, flops, example))
     _WORKS[name] = made.work
     if not arguments:
         FUNCTIONS[name] = made
@@ -100,7 +99,7 @@ def family(*sample: Any) -> Callable[[Callable[P, Function]], Callable[P, Functi
         made.__name__ = maker.__name__.rstrip("_")
         FAMILIES[made.__name__] = made
         first = made(*sample)  # type: ignore[call-arg]
-        made.__doc__ = completed(maker.__doc__, first.doc)
+        made.__doc__ = completed(maker.__doc__, first.__doc__ or "")
         return made
 
     return enter

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from stepsim.frozen import NamedTuple
 
 BATCH = np.dtype(
     [

@@ -12,10 +12,11 @@ port.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
+from stepsim.frozen import NamedTuple
 from stepsim.kernels.dram.table import DramSpec, dram_words
 from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.memory.declaration import MemoryTable

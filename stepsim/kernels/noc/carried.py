@@ -16,11 +16,12 @@ run begins again with more.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.frozen import NamedTuple
 from stepsim.kernels.build.by_reference import by_reference
 from stepsim.kernels.build.jit import apart, inlined, kernel
 from stepsim.kernels.calendar import next_unit, schedule

@@ -29,11 +29,12 @@ Messages on links are a pairing heap. Slot 0 is never a message, so that 0 stand
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.frozen import NamedTuple
 from stepsim.kernels.arena import allocate, free_block
 from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.calendar import schedule

@@ -6,11 +6,12 @@ last to the end of the run.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.frozen import NamedTuple
 from stepsim.kernels import EAGER_MERGE, INFINITY, KINDS, REASSEMBLE, Cause, Status
 
 _CAUSES: Final = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.frozen import NamedTuple
 from stepsim.kernels import INFINITY, MEMORY_TAIL as MEMORY_TAIL, Cause, Status
 from stepsim.lowering import Image, UnitOrigin
 from stepsim.results import (

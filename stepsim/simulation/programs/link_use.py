@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from stepsim.frozen import NamedTuple
 from stepsim.results import sharing_text
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from stepsim.frozen import keyword_record
+from stepsim.frozen import NamedTuple, keyword_record
 from stepsim.graph.accumulation import Init, Inits, accum_result, inits_of
 from stepsim.graph.functions.function import Function, accumulating, on_whole_numbers
 from stepsim.graph.functions.inference import operand_tiles
