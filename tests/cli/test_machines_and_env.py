@@ -179,3 +179,17 @@ def test_env_names_the_level_of_an_engine_of_the_wheel(cli: Cli, monkeypatch) ->
         "origin": "installed", "level": "x86-64-v3", "file": "/there/engine.kernel",
     }  # fmt: skip
     assert "part of the wheel, for x86-64-v3: /there/engine.kernel" in cli("env").out
+
+
+@pytest.mark.parametrize("given", [None, "20"])
+def test_threads_of_numpy_do_not_wait_in_a_loop(given: str | None) -> None:
+    code = (
+        "import os; from stepsim.cli.main import main\n"
+        "try: main()\n"
+        "finally: print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
+    )
+    environment = {key: value for key, value in os.environ.items() if "OPENBLAS" not in key}
+    environment |= {} if given is None else {"OPENBLAS_THREAD_TIMEOUT": given}
+    command = [sys.executable, "-c", code, "--version"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert shown.stdout.split()[-1] == (given or "4")
