@@ -12,8 +12,11 @@ __all__ = ["Digest", "blake2b", "sha256"]
 
 hashlib: Any = deferred("hashlib")
 
-_LARGE: Final = 4 << 20
-"""From so many bytes on the faster code of OpenSSL makes up for its loading."""
+_LARGE: Final = 1 << 20
+"""From so many bytes on, in all, the faster code of OpenSSL makes up for its loading."""
+
+_taken = [0]
+"""Bytes that digests of this process took so far."""
 
 
 class Digest(Protocol):
@@ -29,10 +32,10 @@ def sha256(content: bytes, size: int | None = None) -> Digest:
 
     Its digests are those of ``hashlib.sha256``, whichever code computes them.
     """
-    if (len(content) if size is None else size) < _LARGE:
+    _taken[0] += len(content) if size is None else size
+    own = None
+    if _taken[0] < _LARGE and "_hashlib" not in sys.modules:
         own = _own("_sha2" if sys.version_info >= (3, 12) else "_sha256", "sha256")
-    else:
-        own = None
     made: Digest = (own or hashlib.sha256)(content)
     return made
 
