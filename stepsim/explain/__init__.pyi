@@ -11,3 +11,4 @@ from stepsim.results import (
 # isort: split
 # for other rooms
 from stepsim.explain.explanation import explain as explain
+from stepsim.explain.speed_of_light import largest_bound as largest_bound

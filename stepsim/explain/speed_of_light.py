@@ -103,6 +103,13 @@ class SpeedOfLight:
         }
 
 
+def largest_bound(
+    prepared: Prepared, bindings: Mapping[Any, Any] | None = None, *, limits: Limits | None = None
+) -> Resource | None:
+    """The resource that needs most time alone in a run, as `speed_of_light` says."""
+    return speed_of_light(prepared, bindings, limits=limits).largest
+
+
 # Of the fields of `Resource`, in their order, without the last.
 _COLUMNS: Final = (
     "resource_kind",

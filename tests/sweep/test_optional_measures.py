@@ -1,4 +1,4 @@
-"""Energy, fit and ensembles in sweeps: columns where they apply, and nothing elsewhere."""
+"""Energy, fit, ensembles and bounds in sweeps: columns where they apply, and nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 
 import stepsim as st
 from stepsim.errors import SweepError
+from stepsim.explain import largest_bound
 from stepsim.results.columns import ENERGY, SPREAD
 from stepsim.sweep import compare, run_sweep
 from stepsim.sweep.analysis import design_costs
 from stepsim.sweep.analysis.tables import read_failures, read_runs
+from stepsim.sweep.planning.optional_measures import BOUND
 
 SPEC: dict[str, Any] = {
     "workload": "moe",
@@ -105,3 +107,26 @@ def test_wrong_keys(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
 def test_wrong_bounds_are_told_before_any_run(tmp_path, bounds, message) -> None:
     with pytest.raises(SweepError, match=message):
         swept(tmp_path / "out", ensemble={"runs": 2, "bounds": bounds})
+
+
+def test_runs_have_what_bounds_them(tmp_path: Path) -> None:
+    place = swept(tmp_path / "bounds", bounds=True, grid={"tile": [4]}, metrics=["cycles"])
+    [row] = read_runs(place, ["cycles", *BOUND]).to_pylist()
+    routing = st.traces.synthetic_routing(
+        tokens=8, experts=8, k=2, layer=0, step=0, seed=1, skew=1.0
+    )
+    data = st.workloads.Data.of(routing=routing.experts)
+    case = st.simulation.make_case("moe", data, model="mixtral-8x7b", tile=4, machine="sda-1024")
+    largest = largest_bound(case.prepared, case.bound(data))
+    assert largest is not None
+    assert [row[name] for name in BOUND] == [largest.kind, largest.target, largest.bound]
+    assert row["cycles"] >= row["bound_cycles"] > 0
+
+
+def test_bounds_are_part_of_what_a_sweep_is(tmp_path: Path) -> None:
+    place = swept(tmp_path / "plain", grid={"tile": [4]})
+    assert "bounds" not in (place / "sweep.json").read_text()
+    with pytest.raises(SweepError, match="no column 'resource_kind'"):
+        read_runs(place, ["resource_kind"])
+    with pytest.raises(SweepError, match="bounds"):
+        run_sweep({**SPEC, "grid": {"tile": [4]}, "bounds": True}, place, resume=True)

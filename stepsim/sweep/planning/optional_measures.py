@@ -1,4 +1,4 @@
-"""Measures that only runs of some sweeps have: energy, and the spread of an ensemble.
+"""Measures that only runs of some sweeps have: energy, the spread of an ensemble, and bounds.
 
 Tables of other sweeps have no columns for them.
 """
@@ -6,7 +6,7 @@ Tables of other sweeps have no columns for them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -14,6 +14,9 @@ from stepsim.results import COLUMNS, ENERGY, SERVING, SPREAD
 from stepsim.sweep.spec.specification import SweepSpec
 
 _TABLE = "machine.energy."
+
+BOUND: Final = ("resource_kind", "resource_target", "bound_cycles")
+"""The largest bound of a run, which is no metric: it says what bounds the run."""
 
 
 def optional_measures(spec: SweepSpec, machines: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -34,7 +37,8 @@ def optional_measures(spec: SweepSpec, machines: Iterable[Mapping[str, Any]]) ->
     energy = any("energy" in machine for machine in machines)
     energy = energy or any(key.startswith(_TABLE) for key in keys)
     found = (*(ENERGY if energy else ()), *(SPREAD if spec.ensemble is not None else ()))
-    return tuple(name for name in found if spec.metrics is None or name in spec.metrics)
+    chosen = tuple(name for name in found if spec.metrics is None or name in spec.metrics)
+    return (*chosen, *(BOUND if spec.bounds else ()))
 
 
 def measure_problems(spec: SweepSpec, measures: Iterable[str]) -> list[str]:

@@ -81,6 +81,7 @@ class Chunk:
     key : name of its files.
     metrics : totals to keep.
     ensemble : number, seed and bounds of the disturbed runs of each run; None without them.
+    bounds : whether to find what bounds each run.
     """
 
     key: str
@@ -90,6 +91,7 @@ class Chunk:
     units: bool
     limits: Mapping[str, int | None]
     ensemble: Mapping[str, Any] | None = None
+    bounds: bool = False
 
     def run_key(self, trace: Trace) -> str:
         """The key of a run: all of its inputs except the code of the workload and of stepsim."""
@@ -170,6 +172,7 @@ class Plan:
                         units=self.spec.units,
                         limits=self.spec.limits.model_dump(),
                         ensemble=ensemble,
+                        bounds=self.spec.bounds,
                     )
                     number += 1
 
@@ -221,6 +224,8 @@ class Plan:
             contents["place"] = [point.place and point.place.content for point in points]
         if self.spec.ensemble is not None:
             contents["ensemble"] = self.spec.model_dump(include={"ensemble"})
+        if self.spec.bounds:
+            contents["bounds"] = True
         return {name: digest_of_json(content) for name, content in contents.items()}
 
     @typed

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import stepsim.design
+import stepsim.explain
 import stepsim.simulation
 import stepsim.sizing
 from stepsim.collection import without_collection
@@ -30,6 +31,7 @@ from stepsim.simulation import (
     run_all,
     run_units,
 )
+from stepsim.sweep.planning.optional_measures import BOUND
 from stepsim.sweep.planning.plan import Chunk, versions
 from stepsim.sweep.planning.services import ServicePoint
 from stepsim.sweep.planning.traces import Trace
@@ -231,6 +233,7 @@ class _Rows:
                 **routing_load(run.data),
                 **run.case.measures(totals, run.data, self._chunk.metrics),
                 **spread,
+                **self._bound(run, totals),
                 "status": totals.status,
                 "program_hash": run.case.prepared.program_hash,
                 "image_hash": totals.image_hash,
@@ -273,6 +276,17 @@ class _Rows:
             spread = stepsim.simulation.ensemble_of(earlier, {}, **given).and_then(spread)
         found = spread.columns()
         return {name: value for name, value in found.items() if name in self._chunk.metrics}
+
+    def _bound(self, run: _Run, totals: Totals) -> dict[str, str | int]:
+        """What bounds a successful run, if requested."""
+        if not self._chunk.bounds or totals.status not in ENDED:
+            return {}
+        run.case.require_one_program("the bounds of a run")
+        largest = stepsim.explain.largest_bound(run.case.prepared, run.indices, limits=self._limits)
+        if largest is None:
+            return {}
+        values = (largest.kind, largest.target, largest.bound)
+        return dict(zip(BOUND, values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,7 @@ class SearchPlan(Plan):
     def parts(self) -> dict[str, str]:
         """SHA-256 of the inputs of the rows, apart from versions and the designs."""
         later = {
-            name
-            for name in ("ensemble", "batch", "service")
-            if getattr(self.spec, name) is not None
+            name for name in ("ensemble", "bounds", "batch", "service") if getattr(self.spec, name)
         }
         keys = {*_OF_ROWS, *later}
         common = self.spec.model_dump(mode="json", include=keys)

@@ -22,6 +22,7 @@ _OF_PROGRAMS: Final = {
     "place": "it places the operators of a program",
     "counting": "it says how the bytes of a program are counted",
     "ensemble": "it disturbs runs of a program",
+    "bounds": "it says what bounds a program",
     "units": "it keeps what the operators of a program did",
     "limits": "it stops runs of a program, and a service has the parameter max_steps",
     "batch": "it is the batch of a program",

@@ -208,6 +208,11 @@ class SweepSpec(Section):
         description="number of disturbed runs of each run, or their number, seed and bounds; "
         "gives the columns cycles_p5, cycles_median and cycles_p95",
     )
+    bounds: bool = Field(
+        default=False,
+        description="the resource that needs most time alone in each run, by further runs; gives "
+        "the columns resource_kind, resource_target and bound_cycles",
+    )
     units: bool = Field(default=False, description="keep the stall breakdown of every unit as well")
     limits: SweepLimits = Field(
         default=SweepLimits(), description="limits at which a run is stopped"

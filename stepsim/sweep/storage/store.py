@@ -34,6 +34,7 @@ from stepsim.paths import exists, local_path
 from stepsim.sweep.planning.plan import CODE, Plan, Point, versions
 from stepsim.sweep.running.work import ChunkRows
 from stepsim.sweep.spec.problems import listing
+from stepsim.sweep.spec.specification import SweepSpec
 from stepsim.sweep.storage.digests import MANIFEST, DamagedError, Digests, digest_of
 from stepsim.sweep.storage.disk import flush, flush_names, lock, reading, replacing, writing
 from stepsim.sweep.storage.files import SUMMARY, parquet_files, table_files
@@ -297,10 +298,7 @@ class Store:
             "parts": self._plan.parts,
             "runs": self._plan.runs,
             "versions": versions(),
-            # A key of a later version is left out if it is not used.
-            "spec": spec.model_dump(
-                mode="json", exclude={"ensemble"} if spec.ensemble is None else None
-            ),
+            "spec": spec.model_dump(mode="json", exclude=_unused(spec)),
             "parameters": {name: _column(f) for name, f in self._parameters.items()},
             "designs": dict(zip([p.label for p in points], spec.design_points(), strict=True)),
         }
@@ -386,3 +384,8 @@ def _table(schema: pa.Schema, rows: Sequence[Any]) -> pa.Table:
     if schema is UNIT_ROWS_SCHEMA:
         return pa.concat_tables([schema.empty_table(), *rows]).combine_chunks()
     return pa.Table.from_pylist(list(rows), schema=schema)
+
+
+def _unused(spec: SweepSpec) -> set[str]:
+    """Keys of later versions that are left out where they are not used."""
+    return {key for key in ("ensemble", "bounds") if not getattr(spec, key)}
