@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import stepsim.sweep
+from stepsim.arguments import counted
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import Heartbeat
@@ -68,11 +69,15 @@ def _show(found: Tuning, out: Path) -> None:
         note("no design succeeded and satisfies all constraints")
     reasons = [f"{_design(t.design)}: {t.failure}" for t in failed]
     if reasons:
-        note(f"{len(reasons):,} designs failed:{stepsim.sweep.listing(reasons, _SHOWN_REASONS)}")
+        note(
+            f"{counted(len(reasons), 'design')} failed:"
+            f"{stepsim.sweep.listing(reasons, _SHOWN_REASONS)}"
+        )
     refused = [f"{design}: {reason}" for design, reason in found.refused.items()]
     if refused:
+        were = "was" if len(refused) == 1 else "were"
         note(
-            f"{len(refused):,} designs were not simulated:"
+            f"{counted(len(refused), 'design')} {were} not simulated:"
             f"{stepsim.sweep.listing(refused, _SHOWN_REASONS)}"
         )
     if found.unfinished:

@@ -15,6 +15,7 @@ from itertools import takewhile
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
+from stepsim.arguments import counted
 from stepsim.design.dataflow.buffer_walks import planned
 from stepsim.design.operators.graph import Op, OperatorGraph
 from stepsim.errors import CompileError, did_you_mean
@@ -417,7 +418,8 @@ def _text(graph: DataflowGraph) -> str:
     """Head, then for each group its loads, kernels with the edges that feed them, and stores."""
     groups = graph.groups
     lines = [
-        f"{graph.name}: {len(graph.kernels)} kernels in {len(groups)} groups, "
+        f"{graph.name}: {counted(len(graph.kernels), 'kernel')} in "
+        f"{counted(len(groups), 'group')}, "
         f"{graph.converter_bytes:,} bytes of converters, {graph.traffic:,} bytes off chip"
     ]
     feeding: dict[tuple[str, int], Edge] = {(e.consumer, e.slot): e for e in graph.inner_edges}
