@@ -394,9 +394,9 @@ def test_nothing_heavy_is_imported_without_need(
     if "--tile" in arguments:
         np.save(tmp_path / "routing.npy", np.tile(np.arange(2, dtype=np.int32), (64, 1)))
         arguments = [*arguments, "--routing", str(tmp_path / "routing.npy")]
-    told = f"sys.stderr.write('imported: ' + ' '.join({unused!r} & sys.modules.keys()))"
+    said = f"sys.stderr.write('imported: ' + ' '.join({unused!r} & sys.modules.keys()))"
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{told}", *arguments],
+        [sys.executable, "-c", f"{code}\n{said}", *arguments],
         env=environment, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -75,8 +75,8 @@ def test_micro_batches_start_blocks_anew(attend) -> None:
     coarse = ("--json", "--block", 4)
     joined = attend(*coarse, strategy="coarse").json()
     split = attend(*coarse, "--micro-batches", "4+4", strategy="coarse")
-    told = "there is only 1 block of up to 4 requests in the largest micro-batch;"
-    assert told in " ".join(split.err.split())
+    said = "there is only 1 block of up to 4 requests in the largest micro-batch;"
+    assert said in " ".join(split.err.split())
     apart = split.json()
     assert (joined["regions_built"], joined["micro_batches"]) == (2, None)
     assert (apart["regions_built"], apart["micro_batches"]) == (1, "4+4")

@@ -13,10 +13,10 @@ from tests.cli.conftest import Cli
 
 
 def test_choices_of_a_search_are_options(cli: Cli) -> None:
-    told = re.sub(r"\x1b\[[0-9;]*m", "", cli("compile", "--help").out)
+    said = re.sub(r"\x1b\[[0-9;]*m", "", cli("compile", "--help").out)
     for name, field in fields_of(SearchedChoices).items():
-        assert field.option in told, name
-    assert "--slowdown" not in told
+        assert field.option in said, name
+    assert "--slowdown" not in said
 
 
 @pytest.mark.parametrize(("old", "new"), [("fifo", "sizing"), ("slowdown", "max_slowdown")])
@@ -31,6 +31,6 @@ def test_old_names_are_answered_with_the_new(cli: Cli, old: str, new: str) -> No
 
 
 def test_a_command_that_finds_depths_takes_no_choice_of_them(cli: Cli) -> None:
-    told = re.sub(r"\x1b\[[0-9;]*m", "", cli("size", "compiled", "--help").out)
-    assert "--tile" in told
-    assert "--shrink" not in told
+    said = re.sub(r"\x1b\[[0-9;]*m", "", cli("size", "compiled", "--help").out)
+    assert "--tile" in said
+    assert "--shrink" not in said

@@ -65,12 +65,12 @@ def test_two_runs_side_by_side(made: Made, cli: Cli) -> None:
     assert "machine.hbm.channels 32 -> 16" in done.out
     assert "FLOPs" not in done.out
     assert "unknown" not in done.out
-    told = cli("compare", a, b, "--json").json()
-    assert told["metrics"]["cycles"] == {"before": first, "after": second}
-    assert told["regression"] is None
+    said = cli("compare", a, b, "--json").json()
+    assert said["metrics"]["cycles"] == {"before": first, "after": second}
+    assert said["regression"] is None
     changes = [
         (one["cause"] in ("work", "memory"), abs(one["after"] - one["before"]))
-        for one in told["stalls"]
+        for one in said["stalls"]
     ]
     small = max(size for _, size in changes) / 100
     ranks = [(not own or size < small, -size) for own, size in changes]
@@ -131,17 +131,17 @@ def test_a_run_that_fails_now_is_a_regression(made: Made, cli: Cli) -> None:
     assert done.code == 1
     assert "regression: B ended with status deadlock" in done.err
     assert cli("compare", b, a, "--fail-above", "0%").code == 0
-    told = cli("compare", a, b, "--markdown").out
-    assert told.startswith("A ended with status ok and B with deadlock.")
+    said = cli("compare", a, b, "--markdown").out
+    assert said.startswith("A ended with status ok and B with deadlock.")
     # Cycles until a deadlock are no measure of a program.
-    for text in (told, cli("compare", b, a).out, cli("compare", b, b, "--markdown").out):
+    for text in (said, cli("compare", b, a).out, cli("compare", b, b, "--markdown").out):
         assert "%" not in text
         assert "not comparable" in text
-    assert "| status | ok | deadlock |  |" in told
+    assert "| status | ok | deadlock |  |" in said
     assert "status" in cli("compare", a, b).out
 
 
-def test_a_run_that_a_limit_stopped_is_told(made: Made, cli: Cli) -> None:
+def test_a_run_that_a_limit_stopped_is_reported(made: Made, cli: Cli) -> None:
     a, b = made("a"), made("b", "--max-cycles", 100, code=1)
     assert cli("compare", a, b, "--json").json()["changed"] == ["a limit stopped B"]
     assert "what changed:\n  a limit stopped A\n" in cli("compare", b, a).out
@@ -151,8 +151,8 @@ def test_a_run_that_a_limit_stopped_is_told(made: Made, cli: Cli) -> None:
 def test_stalls_that_are_cut_off_are_counted(made: Made, cli: Cli) -> None:
     a, b = made("a"), made("b", "--rows", 128)
     stalls = len(cli("compare", a, b, "--json").json()["stalls"])
-    told = cli("compare", a, b, "--markdown", "--rows", 2).out
-    assert f"and {stalls - 2} smaller changes" in told
+    said = cli("compare", a, b, "--markdown", "--rows", 2).out
+    assert f"and {stalls - 2} smaller changes" in said
     assert "smaller change" not in cli("compare", a, b, "--markdown", "--rows", stalls).out
 
 
@@ -173,7 +173,7 @@ def test_a_gate_holds_at_its_bound_as_written() -> None:
             assert gate.exceeded(100 * scale, float(f"{(100.1 + percent) * scale:.6g}"))
 
 
-def test_a_change_is_told_in_percent_however_small() -> None:
+def test_a_change_is_reported_in_percent_however_small() -> None:
     assert change_text(10**9, 10**9 + 1) == "+0.0000001%"
     assert change_text(10**5, 10**5 - 3) == "-0.003%"
     assert change_text(10**4, 10**4 + 1) == "+0.01%"
@@ -196,7 +196,7 @@ def test_files_of_results_are_compared_too(tmp_path: Path, cli: Cli) -> None:
     assert "A was written without an outline of the program" in " ".join(done.out.split())
 
 
-def test_other_countings_are_told(made: Made, cli: Cli) -> None:
+def test_other_countings_are_reported(made: Made, cli: Cli) -> None:
     a, b = made("a"), made("b", "--counting", "paper")
     assert "A and B count differently (executed and paper): offchip_bytes" in cli(
         "compare", a, b

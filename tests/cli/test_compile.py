@@ -57,11 +57,11 @@ def test_a_folder_has_all_files(folder: Path) -> None:
 @pytest.mark.slow
 def test_tables_say_what_was_decided(cli: Cli, tmp_path: Path) -> None:
     out = cli("compile", *SMALL, "--fifo-table", "--passes").out
-    told = (
+    said = (
         "attn.q.linear", "converter bytes", "FIFO bytes", "uram", "predicted: ",
         "all 24 layers: first token", "lp + repair + shrink", "== after tile",
     )  # fmt: skip
-    assert [text for text in told if text not in out] == []
+    assert [text for text in said if text not in out] == []
     found = json.loads(cli("compile", *SMALL, "--json").out)
     assert found["simulated_cycles"] <= 1.005 * found["unbounded_cycles"]
 
@@ -109,8 +109,8 @@ def test_groups_run_one_after_another(cli: Cli, tmp_path: Path) -> None:
     plan = st.design.Plan.load(tmp_path / "groups" / "plan.yaml")
     out = cli("run", where).out
     assert len(plan.groups) > 2
-    told = f"all {len(plan.groups)} groups, one after another: {plan.simulated:,} cycles"
-    assert told in out
+    said = f"all {len(plan.groups)} groups, one after another: {plan.simulated:,} cycles"
+    assert said in out
     one = json.loads(cli("run", where, "--group", "1", "--json").out)
     assert one["cycles"] == plan.groups[1].simulated
     refused = cli("why", where)
@@ -149,7 +149,7 @@ def test_files_of_models_are_compiled_and_checked(cli: Cli, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "said"),
     [
         (("gpt2-mediun",), "did you mean 'gpt2-medium'?"),
         ((*SMALL, "--budget", "41XB"), "--budget: expected bytes"),
@@ -164,13 +164,13 @@ def test_files_of_models_are_compiled_and_checked(cli: Cli, tmp_path: Path) -> N
         (("absent/config.json",), "there is no such file"),
     ],
 )
-def test_mistakes_are_told(cli: Cli, options: tuple[str, ...], told: str) -> None:
+def test_mistakes_are_reported(cli: Cli, options: tuple[str, ...], said: str) -> None:
     outcome = cli("compile", *options)
     assert outcome.code == 2
-    assert told in outcome.err
+    assert said in outcome.err
 
 
-def test_a_damaged_plan_is_told(cli: Cli, folder: Path) -> None:
+def test_a_damaged_plan_is_reported(cli: Cli, folder: Path) -> None:
     path = folder / "plan.yaml"
     path.write_text(path.read_text().replace("\ndigest: ", "\ndigest: 00", 1))
     outcome = cli("run", str(folder))
@@ -209,7 +209,7 @@ def test_experts_are_sized_over_traces_and_run_with_others(cli: Cli, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "said"),
     [
         (EXPERTS, "has experts, whose FIFOs are sized over routings"),
         ((*SMALL, "--experts", "4"), "experts: gpt2-medium has no experts"),
@@ -218,10 +218,10 @@ def test_experts_are_sized_over_traces_and_run_with_others(cli: Cli, tmp_path: P
         ((*EXPERTS, "--routing", "absent.parquet"), "absent.parquet"),
     ],
 )
-def test_mistakes_about_experts_are_told(cli: Cli, options: tuple[str, ...], told: str) -> None:
+def test_mistakes_about_experts_are_reported(cli: Cli, options: tuple[str, ...], said: str) -> None:
     outcome = cli("compile", *options)
     assert outcome.code == 2
-    assert told in outcome.err
+    assert said in outcome.err
 
 
 @pytest.mark.slow

@@ -20,44 +20,44 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return ["run", "moe", "--model", "mixtral-8x7b", "--tile", "4", "--routing", str(file)]
 
 
-def told(outcome: Any, code: int = 0) -> str:
+def said(outcome: Any, code: int = 0) -> str:
     """What a command printed, on one line."""
     assert outcome.code == code, outcome.err
     return " ".join((outcome.out + outcome.err).split())
 
 
 def test_a_run_says_its_energy(cli: Cli, base: list[str]) -> None:
-    text = told(cli(*base, "--machine", "sda-1024-energy"))
+    text = said(cli(*base, "--machine", "sda-1024-energy"))
     assert "energy-delay product" in text
     assert "tokens/s" in text
     assert "% off chip" in text
-    assert "energy" not in told(cli(*base))
+    assert "energy" not in said(cli(*base))
 
 
 def test_a_program_that_does_not_fit_ends_as_infeasible(cli: Cli, base: list[str]) -> None:
-    text = told(cli(*base, "--set", "compute.flops_per_cycle=1000"), code=1)
+    text = said(cli(*base, "--set", "compute.flops_per_cycle=1000"), code=1)
     assert "status infeasible" in text
     assert "the machine has 1,000 (compute.flops_per_cycle); the largest are" in text
 
 
 def test_a_missing_entry_is_bad_input(cli: Cli, base: list[str]) -> None:
     values = ("--set", "energy.sources=none", "--set", "energy.flop_pj_f32=1")
-    assert "add energy.flop_pj_bf16 to the table" in told(cli(*base, *values), code=2)
+    assert "add energy.flop_pj_bf16 to the table" in said(cli(*base, *values), code=2)
 
 
 def test_disturbed_runs_beside_a_run_and_what_is_noise(
     cli: Cli, base: list[str], tmp_path: Path
 ) -> None:
     one, two = str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")
-    text = told(cli(*base, "--ensemble", "4,fifo.depth=0", "--out", one))
+    text = said(cli(*base, "--ensemble", "4,fifo.depth=0", "--out", one))
     assert "4 disturbed runs (hbm.latency +0..+3; seed 0): median" in text
-    told(cli(*base, "--ensemble", "4", "--set", "hbm.latency=3", "--out", two))
+    said(cli(*base, "--ensemble", "4", "--set", "hbm.latency=3", "--out", two))
     compared = ("compare", one, two, "--ensemble", "--fail-above", "0%")
-    assert "within noise" in told(cli(*compared))
-    told(cli(*base, "--ensemble", "4", "--set", "hbm.channels=16", "--out", two))
-    assert "within noise" not in told(cli(*compared), code=1)
-    told(cli(*base, "--out", two))
-    assert "must both have an ensemble" in told(cli("compare", one, two, "--ensemble"), code=2)
+    assert "within noise" in said(cli(*compared))
+    said(cli(*base, "--ensemble", "4", "--set", "hbm.channels=16", "--out", two))
+    assert "within noise" not in said(cli(*compared), code=1)
+    said(cli(*base, "--out", two))
+    assert "must both have an ensemble" in said(cli("compare", one, two, "--ensemble"), code=2)
 
 
 def test_json_has_the_members(cli: Cli, base: list[str]) -> None:
@@ -83,7 +83,7 @@ def test_json_has_the_members(cli: Cli, base: list[str]) -> None:
     ],
 )
 def test_wrong_options(cli: Cli, base: list[str], options: list[str], expected: str) -> None:
-    assert expected in told(cli(*base, *options), code=2)
+    assert expected in said(cli(*base, *options), code=2)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_ensemble_is_checked_before_the_run(
     cli: Cli, base: list[str], ensemble: str, expected: str
 ) -> None:
     """The run itself would end at its limit, without an ensemble."""
-    text = told(cli(*base, "--max-cycles", "1", "--ensemble", ensemble), code=2)
+    text = said(cli(*base, "--max-cycles", "1", "--ensemble", ensemble), code=2)
     assert expected in text
 
 
@@ -108,15 +108,15 @@ def test_runs_that_do_not_fit_are_compared_by_their_cycles(
 ) -> None:
     fits, one, two = (str(tmp_path / f"{name}.parquet") for name in "abc")
     small = ("--set", "compute.flops_per_cycle=1000")
-    told(cli(*base, "--out", fits))
-    told(cli(*base, *small, "--out", one), code=1)
-    told(cli(*base, *small, "--set", "hbm.channels=16", "--out", two), code=1)
-    text = told(cli("compare", one, two))
+    said(cli(*base, "--out", fits))
+    said(cli(*base, *small, "--out", one), code=1)
+    said(cli(*base, *small, "--set", "hbm.channels=16", "--out", two), code=1)
+    text = said(cli("compare", one, two))
     assert "status infeasible infeasible" in text
     assert "not comparable" not in text
-    assert "worse by more than 1%" in told(cli("compare", one, two, "--fail-above", "1%"), code=1)
-    told(cli("compare", one, one, "--fail-above", "0%"))
-    assert "B ended with status infeasible" in told(
+    assert "worse by more than 1%" in said(cli("compare", one, two, "--fail-above", "1%"), code=1)
+    said(cli("compare", one, one, "--fail-above", "0%"))
+    assert "B ended with status infeasible" in said(
         cli("compare", fits, one, "--fail-above", "0%"), code=1
     )
-    told(cli("compare", one, fits, "--fail-above", "0%"))
+    said(cli("compare", one, fits, "--fail-above", "0%"))

@@ -129,7 +129,7 @@ def test_sweeps_are_of_the_tile_level(cli, tmp_path) -> None:
     assert "level: sweeps run at the tile level; leave it out" in done.err
 
 
-def test_parameters_of_the_tile_level_are_not_told(cli, tmp_path) -> None:
+def test_parameters_of_the_tile_level_are_not_reported(cli, tmp_path) -> None:
     text = cli(*LAYER, "--level", "hardware").out
     assert "batch 64 (published), hidden 256 (published)" in text
     for name in ("compute-bw", "par-dispatch", "fifo-depth"):

@@ -58,8 +58,8 @@ def test_tokens_of_a_layer_are_its_own(cli: Cli) -> None:
 def test_imbalance_is_over_the_experts_of_the_model(cli: Cli, file: Path) -> None:
     np.save(file / "x.npy", [[0, 1], [0, 2], [0, 1], [1, 0]])
     run = cli("run", "moe", *MOE, "--routing", file / "x.npy").json()["routing"]
-    told = cli("trace", "info", file / "x.npy", "--model", "mixtral-8x7b", "--json").json()
-    assert run["imbalance"] == told["tables"][0]["imbalance"] == 4.0
+    said = cli("trace", "info", file / "x.npy", "--model", "mixtral-8x7b", "--json").json()
+    assert run["imbalance"] == said["tables"][0]["imbalance"] == 4.0
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_imbalance_where_only_the_trace_says_the_experts(
     trace = file / "x.parquet"
     write_routing([table], trace, origin=origin)
     run = cli("run", f"{file / 'routed.py'}:routed", "--routing", trace, "--json").json()
-    told = cli("trace", "info", trace, "--json").json()["tables"][0]
-    assert run["routing"]["imbalance"] == told["imbalance"] == imbalance
+    said = cli("trace", "info", trace, "--json").json()["tables"][0]
+    assert run["routing"]["imbalance"] == said["imbalance"] == imbalance
 
 
 @pytest.mark.slow  # compiles an engine of its own
@@ -90,7 +90,7 @@ def test_compute_bandwidth_is_that_of_the_machine_where_it_states_one(cli: Cli) 
     assert "compute-bw 8192 FLOPs/cycle (machine)" in outcome.out
     found = cli(*SWIGLU, "--machine", "hdl-dram", "--json").json()
     assert (found["compute_bw"], found["origins"]["compute_bw"]) == (8192, "machine")
-    # it is the same program: only what is told of it has changed
+    # it is the same program: only what is reported of it has changed
     assert found["cycles"] == 27552
 
 

@@ -1,4 +1,4 @@
-"""Programs of a user's file: run, inspected, written; what is wrong with them is told."""
+"""Programs of a user's file: run, inspected, written; what is wrong with them is reported."""
 
 from __future__ import annotations
 

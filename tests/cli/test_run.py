@@ -54,11 +54,11 @@ def test_json_holds_what_the_run_depended_on(run, trace: Path) -> None:
     assert "512 B/cycle peak" in outcome.err
 
 
-def test_the_published_walk_over_odd_channels_is_told_of(run) -> None:
-    told = "33 channels can take longer than fewer"
-    assert told in " ".join(run("--json", "--set", "hbm.channels=33").err.split())
+def test_the_published_walk_over_odd_channels_is_reported_of(run) -> None:
+    said = "33 channels can take longer than fewer"
+    assert said in " ".join(run("--json", "--set", "hbm.channels=33").err.split())
     even = run("--json", "--set", "hbm.channels=33", "--set", "hbm.model=interleaved")
-    assert told not in " ".join(even.err.split())
+    assert said not in " ".join(even.err.split())
 
 
 def test_the_same_run_twice_differs_in_time_only(run) -> None:
@@ -79,10 +79,10 @@ def test_table_shows_numbers_busiest_units_and_speed(run) -> None:
         assert word in outcome.out
     assert "M steps/s" in outcome.out
     below = outcome.out[outcome.out.index("busiest units") :].splitlines()
-    told = [line for line in below[2:] if line.strip()]
-    assert len(told) == 5 + 2
-    assert told[5].startswith("busiest is the off-chip memory, ")
-    assert "`stepsim why`" in told[6]
+    said = [line for line in below[2:] if line.strip()]
+    assert len(said) == 5 + 2
+    assert said[5].startswith("busiest is the off-chip memory, ")
+    assert "`stepsim why`" in said[6]
 
 
 def test_times_depend_on_machine_and_depth_but_not_on_the_counting(run) -> None:

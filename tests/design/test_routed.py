@@ -142,11 +142,11 @@ def test_full_size_parameters() -> None:
 def test_more_rows_than_declared_are_refused() -> None:
     graph = layer(max_rows=8)
     routing = ROUTINGS["two experts only"]
-    told = "sends 12 rows to expert 1, but at most 8 are declared"
-    with pytest.raises(CompileError, match=told):
+    said = "sends 12 rows to expert 1, but at most 8 are declared"
+    with pytest.raises(CompileError, match=said):
         graph.evaluate(values_of(graph, routing))
     (group,) = programs_of(compiled(graph))
-    with pytest.raises(CompileError, match=told):
+    with pytest.raises(CompileError, match=said):
         group.bindings({"routing": routing})
     with pytest.raises(ArgError, match="expert 1 gets 12 rows, but at most 8 are declared"):
         st.simulate(group.program, "sda-1024", bindings={group.routings["routing"]: routing})
@@ -300,14 +300,14 @@ def test_tiles_of_rows_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "said"),
     [(4, "is 4, which is not an expert"), (0.5, "is 0.5"), (1, "names an expert twice")],
 )
-def test_routings_name_experts(entry: float, told: str) -> None:
+def test_routings_name_experts(entry: float, said: str) -> None:
     routing = np.tile(np.array([0.0, 1.0]), (12, 1))
     routing[5, 0] = entry
     graph = layer()
-    with pytest.raises(CompileError, match=told):
+    with pytest.raises(CompileError, match=said):
         graph.evaluate(values_of(graph, routing))
 
 

@@ -66,7 +66,7 @@ def _workloads() -> Iterator[tuple[str, Any, Data]]:
     )
 
 
-def _told(result: Any) -> Iterator[object]:
+def _reported(result: Any) -> Iterator[object]:
     """All that a result says in whole numbers; names of operators and files are no numbers."""
     yield from (result.status, result.cycles, result.offchip_bytes, result.flops)
     yield from (result.memory_requests, result.onchip_peak_bytes, result.engine_steps)
@@ -88,7 +88,7 @@ def _runs(machines: Sequence[str], changes: Mapping[str, Any], record: bool) -> 
             ready = prepare(built.program, load_machine(machine, changes))
             result = ready.result(built.bindings(data), record=record)
             yield name
-            yield from _told(result)
+            yield from _reported(result)
             if record:
                 path = critical_path(ready, bindings=built.bindings(data))
                 yield from _numbers(path.segments)
@@ -103,7 +103,7 @@ def _small() -> st.Program:
 
 def _dram(record: bool) -> Iterator[object]:
     for machine in ("hdl-dram", "hdl-read-ahead", "hdl-arbiter", "u55c"):
-        yield from _told(st.simulate(_small(), machine, record=record))
+        yield from _reported(st.simulate(_small(), machine, record=record))
         if record:
             yield from _numbers(critical_path(_small(), machine).segments)
 
@@ -131,7 +131,7 @@ def _noc() -> Iterator[object]:
 
 
 def _hardware() -> Iterator[object]:
-    yield from _told(st.hardware.simulate(_small()))
+    yield from _reported(st.hardware.simulate(_small()))
 
 
 GROUPS: Final[dict[str, Callable[[], Iterator[object]]]] = {

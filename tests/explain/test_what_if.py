@@ -83,8 +83,8 @@ def test_a_balanced_routing_is_one_of_the_changes() -> None:
     found = what_if(prepared, bindings=bindings)
     assert_reruns(found, prepared, bindings)
     (change,) = (one for one in found.changes if one.kind == "balance")
-    (dealt,) = (change.bindings or {}).values()
-    assert np.bincount(dealt.ravel()).tolist() == [5, 5]
+    (even,) = (change.bindings or {}).values()
+    assert np.bincount(even.ravel()).tolist() == [5, 5]
     assert change.target == "routing"
 
 

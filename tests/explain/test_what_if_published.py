@@ -113,8 +113,8 @@ def rerun(workload: Workload, data: Data, parts: Sequence[Change], folder: Path)
             depths = folder / "depths.yaml"
             write_fix(depths, depths_text({}, change.fifo_depths))
         elif change.kind == "balance":
-            dealt = {table.name: indices for table, indices in (change.bindings or {}).items()}
-            bindings = {table: dealt[table.name] for table in built.program.routings}
+            even = {table.name: indices for table, indices in (change.bindings or {}).items()}
+            bindings = {table: even[table.name] for table in built.program.routings}
         else:
             options.update(re.findall(r"--set (\S+)=(\S+)", how))
             assert options

@@ -168,11 +168,11 @@ def test_parallelize_deals_outermost_subtensors():
     with st.Program() as p:
         x, _ = tiles((4, 2))
         y, _ = tiles((4,))
-        dealt = [*st.parallelize(x, 2), *st.parallelize(y, 2)]
-        for z in dealt:
+        in_turn = [*st.parallelize(x, 2), *st.parallelize(y, 2)]
+        for z in in_turn:
             z.consume()
     result = run_both(p)
-    assert [text(result, z) for z in dealt] == [
+    assert [text(result, z) for z in in_turn] == [
         "a b S1 e f S1", "c d S1 g h S1", "a c", "b d"
     ]  # fmt: skip
 
@@ -181,11 +181,11 @@ def test_parallelize_leaves_outputs_short_or_empty():
     with st.Program(compute_bw=1) as p:
         x, _ = tiles((5, 2))
         y, _ = tiles((2,))
-        dealt = [*st.parallelize(x, 3), *st.parallelize(y, 3)]
-        for z in dealt:
+        in_turn = [*st.parallelize(x, 3), *st.parallelize(y, 3)]
+        for z in in_turn:
             z.consume()
     result = run_both(p)
-    assert [text(result, z) for z in dealt] == [
+    assert [text(result, z) for z in in_turn] == [
         "a b S1 g h S1", "c d S1 i j S1", "e f S1", "a", "b", ""
     ]  # fmt: skip
 
@@ -196,11 +196,11 @@ def test_parallelize_leaves_outputs_short_or_empty():
     hypothesis.integers(1, 6),
 )  # fmt: skip
 def test_parallelize_of_any_number_of_subtensors(outer, inner, n):
-    """Shapes, totals, and what is dealt is what numpy's slices hold, also for what follows."""
+    """Shapes, totals and outputs are what slices of numpy hold, also for what follows."""
     with st.Program(compute_bw=1) as p:
         x, array = tiles((outer, *inner))
-        dealt = st.parallelize(x, n)
-        grown = [st.map(fn.add, z, z) for z in dealt]
+        in_turn = st.parallelize(x, n)
+        grown = [st.map(fn.add, z, z) for z in in_turn]
         for z in grown:
             z.consume()
     result = run_both(p)

@@ -82,7 +82,7 @@ def test_an_interrupt_ends_the_members_under_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "said"),
     [
         ({"max_cycles": 3}, "the nominal run ended with status limit"),
         ({"bounds": {"hbm.latency": 3}}, "names 'hbm.latency'"),
@@ -90,7 +90,7 @@ def test_an_interrupt_ends_the_members_under_way() -> None:
         ({"runs": 0}, "runs"),
     ],
 )
-def test_wrong_arguments(arguments: dict[str, Any], told: str) -> None:
+def test_wrong_arguments(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ArgError) as caught:
         st.hardware.ensemble(layer(), **{"runs": 2, **arguments})
-    assert told in str(caught.value)
+    assert said in str(caught.value)

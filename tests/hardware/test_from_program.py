@@ -32,12 +32,12 @@ def test_the_layer_of_the_validation(sizes, sink):
     found, wanted = network_of(program, sink=sink), st.hardware.swiglu(*sizes, sink=sink)
 
     def shape(network: Network) -> Counter[Any]:
-        told = {
+        said = {
             unit.name: (unit.kind, tuple(sorted(unit.values.items())), unit.dims, unit.function)
             for unit in network.units
         }
-        ends = {f: told[u.name] for u in network.units for f in u.outputs}
-        heads = {f: told[u.name] for u in network.units for f in u.inputs}
+        ends = {f: said[u.name] for u in network.units for f in u.outputs}
+        heads = {f: said[u.name] for u in network.units for f in u.inputs}
         return Counter(
             (ends.get(fifo.name), heads.get(fifo.name), fifo.depth, fifo.holds)
             for fifo in network.fifos

@@ -234,9 +234,9 @@ def test_what_was_imported_before_an_edit_is_not_stored(tmp_path: Path) -> None:
         )  # fmt: skip
         return done.stdout.strip(), done.stderr
 
-    found, told = run("edit")
+    found, said = run("edit")
     assert found == "compiled False False"
-    assert "sources of the kernels were changed since this process imported them" in told
+    assert "sources of the kernels were changed since this process imported them" in said
     assert not list(cache.glob("*/*"))
     assert run() == ("compiled True True", "")
     assert run() == ("cached True True", "")

@@ -34,17 +34,17 @@ def first(numbers: Numbers) -> Any:
     return numbers.words[0]
 
 
-def test_processes_are_told_of_their_level_alone(
+def test_processes_are_reported_of_their_level_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, told = subprocess.run, []
+    real, said = subprocess.run, []
 
     def asked(command: list[str], **how: Any) -> Any:
         *_, module, folder, engines, level = command
         assert (module, folder) == ("stepsim.kernels.build.shipping", str(tmp_path / "out"))
         assert engines == "runs,requests"
         done = real([sys.executable, "-c", TOLD], capture_output=True, text=True, **how)
-        told.append((level, done.stdout))
+        said.append((level, done.stdout))
         return done
 
     (tmp_path / ".numba_config.yaml").write_text("opt: '1'\nboundscheck: 1\n")
@@ -56,7 +56,7 @@ def test_processes_are_told_of_their_level_alone(
     for name in ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"):
         assert name in done.stdout
     shipping.ship(Path("out"), ["runs", "requests"])
-    assert told == [(level, f"{settings_of(level)}\n") for level in LEVELS]
+    assert said == [(level, f"{settings_of(level)}\n") for level in LEVELS]
 
 
 def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:

@@ -26,18 +26,18 @@ def test_presets_are_the_recorded_devices(preset: str, suffix: str) -> None:
     folder = RAMULATOR
     dram = Dram(preset=preset)
     with (folder / f"timing_and_organisation{suffix}.csv").open(encoding="utf-8") as file:
-        told = {row["name"]: int(row["value"]) for row in csv.DictReader(file)}
-    for name, value in told.items():
+        said = {row["name"]: int(row["value"]) for row in csv.DictReader(file)}
+    for name, value in said.items():
         if hasattr(dram, name):
             assert getattr(dram, name) == value, name
-    assert dram.channels == told["channel"]
-    assert dram.pseudo_channels == told.get("pseudochannel", 1)
+    assert dram.channels == said["channel"]
+    assert dram.pseudo_channels == said.get("pseudochannel", 1)
     assert (dram.bank_groups, dram.banks, dram.rows) == (
-        told["bankgroup"], told["bank"], told["row"],
+        said["bankgroup"], said["bank"], said["row"],
     )  # fmt: skip
-    assert dram.columns == told["column"] // told["prefetch"]
-    assert dram.access_bytes == told["channel_width"] * told["prefetch"] // 8
-    assert dram.distances()["read_delay"] == told["read_latency"]
+    assert dram.columns == said["column"] // said["prefetch"]
+    assert dram.access_bytes == said["channel_width"] * said["prefetch"] // 8
+    assert dram.distances()["read_delay"] == said["read_latency"]
     with (folder / f"timing_constraints{suffix}.csv").open(encoding="utf-8") as file:
         rows = [
             row

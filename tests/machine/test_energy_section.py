@@ -35,7 +35,7 @@ def test_the_other_presets_state_none(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "said"),
     [
         ({"energy.offchip_pj_per_byte": 1}, "energy.sources: missing"),
         ({"energy.sources": ""}, "energy.sources: expected a non-empty text"),
@@ -46,10 +46,10 @@ def test_the_other_presets_state_none(name: str) -> None:
         ({"energy.flop_pj_u64": 1}, "unknown key 'energy.flop_pj_u64'"),
     ],
 )
-def test_wrong_values(values: dict[str, object], told: str) -> None:
+def test_wrong_values(values: dict[str, object], said: str) -> None:
     with pytest.raises(MachineError) as caught:
         load_machine("sda-1024", values)
-    assert told in str(caught.value)
+    assert said in str(caught.value)
 
 
 def test_regions_are_those_of_the_device_unless_stated() -> None:

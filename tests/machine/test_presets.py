@@ -108,13 +108,13 @@ def test_summary_claims_no_depth_that_the_run_chooses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "channels", "told"),
+    ("model", "channels", "said"),
     [
         ("published", 33, True), ("published", 3, True), ("published", 1, False),
         ("published", 64, False), ("interleaved", 33, False), ("uncontended", 33, False),
     ],
 )  # fmt: skip
-def test_the_published_walk_is_told_of(model: str, channels: int, told: bool) -> None:
+def test_the_published_walk_is_reported_of(model: str, channels: int, said: bool) -> None:
     machine = load_machine("sda-1024", {"hbm.model": model, "hbm.channels": channels})
     assert machine.notes == (
         (
@@ -122,7 +122,7 @@ def test_the_published_walk_is_told_of(model: str, channels: int, told: bool) ->
             f"two; {channels} channels can take longer than fewer. hbm.model=interleaved is even "
             "for any number",
         )
-        if told
+        if said
         else ()
     )
 

@@ -59,7 +59,7 @@ def test_what_a_terminal_sends_to_all_does_not_reach_them(_: int) -> None:
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
-def test_processes_that_cannot_start_are_told_from_those_that_die(
+def test_processes_that_cannot_start_are_reported_from_those_that_die(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     processes = FreshProcesses(1, "no_such_module_as_this")

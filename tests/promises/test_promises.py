@@ -65,8 +65,8 @@ def test_a_renamed_column_is_found_until_it_is_announced(now: Surface) -> None:
         "### Added\n\n- The column `run_cycles`, which was `cycles`.\n",
     ):
         assert unannounced([found], silent) == [found]
-    told = "### Changed\n\n- The column `cycles` is now\n  `run_cycles`.\n"
-    assert unannounced([found], told) == []
+    wanted = "### Changed\n\n- The column `cycles` is now\n  `run_cycles`.\n"
+    assert unannounced([found], wanted) == []
 
 
 FORM = "function (program, machine='sda-1024', *, seed=None)"

@@ -33,7 +33,7 @@ def test_a_missing_baseline_fails_and_tells_how_to_make_it(project: Project) -> 
     ]  # fmt: skip
 
 
-def test_a_slower_program_is_told_with_the_stalls_that_explain_it(project: Project) -> None:
+def test_a_slower_program_is_reported_with_the_stalls_that_explain_it(project: Project) -> None:
     project.write(CHECK.format("linear()"))
     project.update()
     project.write(CHECK.format("linear(compute=512)"))
@@ -103,7 +103,7 @@ def test_a_faster_program_fails_until_it_is_recorded(project: Project) -> None:
     assert "on-chip bytes changed beyond the baseline" in failure(project.run())
 
 
-def test_another_machine_is_told_apart_from_another_program(project: Project) -> None:
+def test_another_machine_is_reported_apart_from_another_program(project: Project) -> None:
     project.write(CHECK.format("linear()"))
     project.update()
     changed = 'linear(), st.load_machine("sda-1024", {"hbm.channels": 1})'
@@ -116,7 +116,7 @@ def test_another_machine_is_told_apart_from_another_program(project: Project) ->
     assert project.run().ret == 0
 
 
-def test_depth_and_routing_are_told_apart(project: Project) -> None:
+def test_depth_and_routing_are_reported_apart(project: Project) -> None:
     project.write(
         "def program(second):\n"
         "    with st.Program('routed', compute_bw=1) as made:\n"
@@ -148,7 +148,7 @@ def test_depth_and_routing_are_told_apart(project: Project) -> None:
     assert "the same as in the baseline: program, machine, plugins, timing model" in text
 
 
-def test_another_timing_model_is_told_apart_from_another_program(project: Project) -> None:
+def test_another_timing_model_is_reported_apart_from_another_program(project: Project) -> None:
     project.write(CHECK.format("linear()"))
     project.update()
     project.edit(r'"model_version": \d+', f'"model_version": {st.MODEL_VERSION - 1}')
@@ -167,7 +167,7 @@ def test_another_timing_model_is_told_apart_from_another_program(project: Projec
     assert "to separate the two, check the old program out" in text
 
 
-def test_a_simulator_that_changed_unsaid_is_told(project: Project) -> None:
+def test_a_simulator_that_changed_unsaid_is_reported(project: Project) -> None:
     project.write(CHECK.format("linear()"))
     project.update()
     project.edit(r'"cycles": 896', '"cycles": 890')
@@ -286,11 +286,11 @@ def test_two_unknown_numbers_are_not_equal(project: Project) -> None:
     assert project.baselines()["test_layer"]["undecided"]["onchip_bytes"] is None
     done = project.run()
     assert done.ret == 0
-    told = " ".join(done.stdout.str().split())
+    said = " ".join(done.stdout.str().split())
     assert (
         "test_layer: undecided on sda-1024: onchip_bytes not known, since the program has sizes "
         "that only a run decides, and not checked"
-    ) in told
+    ) in said
     project.write(CHECK.format("undecided(), metrics=['cycles', 'onchip_bytes']"))
     text = failure(project.run())
     assert "so that no baseline can hold; leave it out of metrics, as in metrics=['cycles']" in text

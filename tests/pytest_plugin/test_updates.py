@@ -159,7 +159,7 @@ def test_a_teardown_that_fails_keeps_the_entries_it_did_not_get_to(project: Proj
 
 
 @pytest.mark.parametrize("left", ["def test_tile(cycles, tile)", "def test_tile(tile)"])
-def test_a_guard_that_is_gone_is_told(project: Project, left: str) -> None:
+def test_a_guard_that_is_gone_is_reported(project: Project, left: str) -> None:
     project.write(TWO)
     project.update()
     body = TWO.replace("def test_tile(cycles, tile)", left).replace(
@@ -183,7 +183,7 @@ def test_a_guard_that_is_gone_is_told(project: Project, left: str) -> None:
     assert "did not check" not in project.run().stdout.str()
 
 
-def test_a_guard_that_was_not_reached_is_not_told(project: Project) -> None:
+def test_a_guard_that_was_not_reached_is_not_reported(project: Project) -> None:
     project.write(TWO)
     project.update()
     project.write(TWO.replace("name='small')\n", "name='small')\n    pytest.skip('here')\n"))
@@ -202,5 +202,5 @@ def test_the_command_holds_where_pytest_was_started(
     assert "pytest 'my tests/test_deep.py' --update-cycles" in failure(project.run())
     other = project.pytester.mkdir("other")
     monkeypatch.chdir(other)
-    told = failure(project.run(str(folder)))
-    assert "pytest '../my tests/test_deep.py' --update-cycles" in told
+    said = failure(project.run(str(folder)))
+    assert "pytest '../my tests/test_deep.py' --update-cycles" in said

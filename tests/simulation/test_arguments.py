@@ -134,8 +134,8 @@ def test_a_routing_that_nobody_reads_needs_no_indices() -> None:
 
 def test_tokens_that_do_not_fit_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "free_bytes", lambda: 1e6)
-    told = r"program 'buffers': the tokens .*do not fit the memory.*Buffer fewer tiles"
-    with pytest.raises(LoweringError, match=told) as caught:
+    said = r"program 'buffers': the tokens .*do not fit the memory.*Buffer fewer tiles"
+    with pytest.raises(LoweringError, match=said) as caught:
         st.simulate(buffers(100_000))
     found = re.search(r"GiB for ([\d,]+) tokens, 0.0 GiB are free", str(caught.value))
     assert found is not None

@@ -138,7 +138,7 @@ def add_one(bandwidth: int = 64, depth: int | None = None) -> st.Program:
     return program
 
 
-def test_changes_add_up_and_are_told() -> None:
+def test_changes_add_up_and_are_reported() -> None:
     prepared = st.prepare(add_one())
     name = next(unit.name for unit in prepared.wiring.units if unit.name.startswith("work"))
     twice = prepared.changed(compute={name: 2}).changed(compute={name: 1.5})

@@ -32,7 +32,7 @@ USES: dict[str, Callable[[Stream], Stream]] = {
     "bypassed for": lambda x: st.linear_load(
         np.ones((4, 2), np.float32), (2, 2), ref=x, bypass=True
     ),
-    "dealt": lambda x: st.parallelize(x.promote(), 1)[0],
+    "in turn": lambda x: st.parallelize(x.promote(), 1)[0],
     "loaded for": lambda x: st.linear_load(np.ones((4, 2), np.float32), (2, 2), ref=x),
     "rows": lambda x: x.flat_map(fn.unpack_rows()),
     "promoted twice": lambda x: x.promote().promote(),

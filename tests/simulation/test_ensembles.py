@@ -164,7 +164,7 @@ def test_a_program_that_does_not_fit_has_a_spread_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "said"),
     [
         ({"runs": 0}, "runs"),
         ({"seed": -1}, "seed"),
@@ -176,7 +176,7 @@ def test_a_program_that_does_not_fit_has_a_spread_too() -> None:
         ({"limits": st.Limits(max_cycles=3)}, "the nominal run ended with status limit"),
     ],
 )
-def test_wrong_arguments(arguments: dict[str, Any], told: str) -> None:
+def test_wrong_arguments(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ArgError) as caught:
         st.ensemble(copies(), **arguments)
-    assert told in str(caught.value)
+    assert said in str(caught.value)

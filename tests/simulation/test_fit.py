@@ -97,18 +97,18 @@ def test_a_size_that_only_the_run_decides_is_said_to_be_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("regions", "told"),
+    ("regions", "said"),
     [
         ({"left#1": 2}, "must be a number from 0 to 1"),
         ({"lef#1": 0}, "is not an operator; did you mean 'left#1'?"),
         (["left#1"], "must be a mapping"),
     ],
 )
-def test_wrong_regions(regions: Any, told: str) -> None:
+def test_wrong_regions(regions: Any, said: str) -> None:
     prepared = st.prepare(program_of(), machine_of(compute__regions=2))
     with pytest.raises(ArgError, match="regions") as caught:
         prepared.changed(regions=regions)
-    assert told in str(caught.value)
+    assert said in str(caught.value)
 
 
 def test_regions_need_a_machine_that_has_some() -> None:

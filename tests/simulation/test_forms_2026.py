@@ -1,4 +1,4 @@
-"""Every valid form of repeats, expansions, promotes, deals and filters builds, lowers and runs.
+"""Every valid form of repeats, expansions, promotes, lanes and filters builds, lowers and runs.
 
 Symbols equal what a run has, the engine equals the interpreter under both models of a machine, and
 the values have the tokens of the run.

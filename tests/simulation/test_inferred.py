@@ -153,13 +153,13 @@ def test_buffers_of_ragged_size_that_are_copied_dealt_and_merged() -> None:
         addresses = lengths.flat_map(fn.cache_read_addresses(1), lengths)
         x = st.random_load(addresses, np.ones((8, 2), np.float32), (1, 2))
         buffers = x.bufferize(1)
-        dealt = st.parallelize(buffers, 2)
-        merged, source = st.eager_merge([*dealt, buffers])
+        in_turn = st.parallelize(buffers, 2)
+        merged, source = st.eager_merge([*in_turn, buffers])
         source.consume()
-        for b in (buffers.repeat(2), *dealt, merged):
+        for b in (buffers.repeat(2), *in_turn, merged):
             st.linear_store(b.streamify())
-    bound = p.metrics().bind({lengths: [1, 3, 2, 2], dealt[0].type.dims[0]: [1, 2],
-                              dealt[1].type.dims[0]: [3, 2]})  # fmt: skip
+    bound = p.metrics().bind({lengths: [1, 3, 2, 2], in_turn[0].type.dims[0]: [1, 2],
+                              in_turn[1].type.dims[0]: [3, 2]})  # fmt: skip
     assert bound.off_chip_traffic == 64 * (1 + 2 + 1 + 2)
     assert compare(p) == "ok"
 

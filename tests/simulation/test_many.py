@@ -100,7 +100,7 @@ def assert_same(
     return table
 
 
-def test_machines_of_one_name_are_told_apart_by_their_index() -> None:
+def test_machines_of_one_name_are_reported_apart_by_their_index() -> None:
     program, routing = two_experts()
     changed = st.load_machine("sda-1024", {"hbm.channels": 2})
     named = st.load_machine("sda-1024", {"hbm.channels": 2, "name": "sda-1024-2ch"})
@@ -409,10 +409,10 @@ def test_a_table_of_units_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(simulate_many, "free_bytes", lambda: 1e5)
     monkeypatch.setattr(simulate_many, "run_all", None)
     units = st.simulate(program, bindings={routing: choices(1)[0]}).units.num_rows
-    told = re.escape(
+    said = re.escape(
         f"units=True makes a table of {14 * units:,} rows (14 runs of {units:,} units)"
     )
-    with pytest.raises(ArgError, match=rf"^program 'two_experts': {told}"):
+    with pytest.raises(ArgError, match=rf"^program 'two_experts': {said}"):
         st.simulate_many(program, {routing: choices(7)}, fifo_depths=[None, 2], units=True)
 
 

@@ -16,7 +16,7 @@ from stepsim.simulation import prepare, simulate
 PAGE = Path(__file__).parents[2] / "docs" / "timing.md"
 
 
-def told(title: str) -> list[int]:
+def said(title: str) -> list[int]:
     """All numbers in the item of the list that begins with the title, in their order."""
     section = PAGE.read_text(encoding="utf-8").split("## Surprises of the published model")[1]
     (item,) = re.findall(rf"\n{re.escape(title)}\n: (.*?)\n\n", section + "\n\n", re.DOTALL)
@@ -41,7 +41,7 @@ def repeats(count: int, depth: int) -> int:
 def test_repeat_under_back_pressure() -> None:
     found = [repeats(10_000, depth) for depth in (2, 8, 10_000)]
     at_2, at_8, unbounded = found
-    assert told("Repetition is quadratic under back-pressure") == [
+    assert said("Repetition is quadratic under back-pressure") == [
         10_000, at_2, 2, at_8, 8, unbounded, 10_000, unbounded, 2
     ]  # fmt: skip
     assert found[0] > 99 * repeats(1_000, 2)
@@ -62,7 +62,7 @@ def channels(count: int) -> int:
 def test_more_channels_longer_run() -> None:
     found = {count: channels(count) for count in (32, 33, 34)}
     by_channels = [number for count, took in found.items() for number in (took, count)]
-    assert told("More channels can take longer") == [16, 64, *by_channels]
+    assert said("More channels can take longer") == [16, 64, *by_channels]
     assert found[32] < found[33] < found[34]
 
 
@@ -76,7 +76,7 @@ def loads(tiles: int, rows: int, **overrides: int) -> int:
 def test_start_up_of_every_request() -> None:
     found = [loads(100, 1), loads(1, 100), loads(100, 1, startup=0)]
     small, large, at_once = found
-    assert told("Every request pays the start-up") == [100, small, large, 0, at_once, 100]
+    assert said("Every request pays the start-up") == [100, small, large, 0, at_once, 100]
     assert found[0] // 100 == 19
 
 
@@ -99,7 +99,7 @@ def test_merges_choose_before_the_data_is_there() -> None:
         slow = [st.map(fn.exp, one_tile(rows), compute_bw=1) for rows in (32, 64)]
         st.zip(*st.eager_merge(slow)).consume(label="joined")
     chosen, sent, joined = apart["chosen"][0], apart["sent"][0], stamps(program)["joined"][0]
-    assert told("A merge chooses before the data is there") == [4 * 32 * 32, chosen, sent]
+    assert said("A merge chooses before the data is there") == [4 * 32 * 32, chosen, sent]
     assert chosen < 4 * 32 * 32 < sent < joined
 
 
@@ -110,7 +110,7 @@ def test_the_tail_of_a_run() -> None:
     last = clocks(result)["linear_store"]
     assert result.cycles == last + 3
     # 1 to 3 is what the paper's simulator shows.
-    assert told("The run ends after its last store") == [3, 1, 3, last, result.cycles]
+    assert said("The run ends after its last store") == [3, 1, 3, last, result.cycles]
     with st.Program(fifo_depth=2) as program:
         st.metadata(np.arange(3)).consume()
     alone = simulate(program)

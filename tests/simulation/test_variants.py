@@ -105,9 +105,9 @@ def test_a_variant_may_bind_what_the_call_leaves_open() -> None:
     ]
     table = st.simulate_many(program, variants=variants)
     assert_runs(table, [st.simulate(program, bindings={routing: one}) for one in (split, lopsided)])
-    told = json.loads(table.schema.metadata[b"provenance"])["variants"]
-    assert [one["name"] for one in told] == ["even", "one"]
-    assert told[0]["bindings"] != told[1]["bindings"]
+    said = json.loads(table.schema.metadata[b"provenance"])["variants"]
+    assert [one["name"] for one in said] == ["even", "one"]
+    assert said[0]["bindings"] != said[1]["bindings"]
     with pytest.raises(ArgError, match=r"variant 'bare': .*has no indices"):
         st.simulate_many(program, variants=[*variants, st.Variant("bare")])
 

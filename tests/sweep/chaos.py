@@ -148,10 +148,10 @@ class Chaos:
                 sweep.kill()
             self._disk.free()
             errors.seek(0)
-            told = errors.read()
+            said = errors.read()
         _, alive = psutil.wait_procs(family, timeout=60)
         assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE], f"{done}: left {alive}"
-        self._check_end(sweep.returncode, done, told)
+        self._check_end(sweep.returncode, done, said)
         return sweep.returncode
 
     def _act(self, sweep: subprocess.Popen[bytes], family: set[psutil.Process]) -> str:
@@ -201,11 +201,11 @@ class Chaos:
             self._cluster.start(workers=2)
         return self._cluster.address
 
-    def _check_end(self, code: int, done: set[str], told: str) -> None:
+    def _check_end(self, code: int, done: set[str], said: str) -> None:
         """A sweep ends in a way that fits what was done to it, and says so."""
         self.log[f"exit {code}"] += 1
         expected = {_DONE}
-        last = told.splitlines()[-1] if told else ""
+        last = said.splitlines()[-1] if said else ""
         if "parent" in done:
             expected.add(-signal.SIGKILL)
         if done & {"polite", "polite to all"}:
@@ -220,18 +220,18 @@ class Chaos:
             expected.add(BAD_INPUT)
         if done & {"worker", "dask worker"}:
             expected.add(RUN_FAILED)
-        assert code in expected, f"after {done} it ended with {code}:\n{told}"
+        assert code in expected, f"after {done} it ended with {code}:\n{said}"
         if code != -signal.SIGINT:
-            assert not own_tracebacks(told), f"after {done} it ended with {code}:\n{told}"
+            assert not own_tracebacks(said), f"after {done} it ended with {code}:\n{said}"
 
 
-def own_tracebacks(told: str) -> list[str]:
+def own_tracebacks(said: str) -> list[str]:
     """Tracebacks in what a sweep wrote, without those of a process that is not ours.
 
     The process of loky that clears up after the others complains of what one before it, which was
     killed, knew. Its tracebacks lie in its own file and say which file or semaphore that is.
     """
-    return [text for text in _TRACEBACK.findall(told) if not _of_tracker(text)]
+    return [text for text in _TRACEBACK.findall(said) if not _of_tracker(text)]
 
 
 def _of_tracker(traceback: str) -> bool:

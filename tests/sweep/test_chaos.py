@@ -90,6 +90,6 @@ OSError: [Errno 28] resource_tracker.py
 def test_only_tracebacks_of_the_process_that_clears_up_are_passed_over() -> None:
     assert own_tracebacks(f"a note\n{TRACKER}a note\n{TRACKER}") == []
     assert own_tracebacks("Traceback (most recent call last):") != []
-    for told in (OURS, f"{TRACKER}{OURS}", f"{OURS}{TRACKER}", f"note\n{TRACKER}a\n{OURS}b\n"):
-        (found,) = own_tracebacks(told)
+    for said in (OURS, f"{TRACKER}{OURS}", f"{OURS}{TRACKER}", f"note\n{TRACKER}a\n{OURS}b\n"):
+        (found,) = own_tracebacks(said)
         assert found.startswith(OURS[:80])

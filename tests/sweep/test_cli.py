@@ -63,14 +63,14 @@ def test_dry_run_counts_and_estimates(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_plan_has_the_notes_of_its_machines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def told(*channels: int) -> int:
+    def said(*channels: int) -> int:
         path = write(tmp_path, grid={"tile": [2, 4], "machine.hbm.channels": list(channels)})
         return stepsim(capsys, "sweep", "run", path, "--dry-run")[2].count(
             "can take longer than fewer"
         )
 
-    assert told(8, 33, 12) == 2
-    assert told(8, 32) == 0
+    assert said(8, 33, 12) == 2
+    assert said(8, 32) == 0
 
 
 def test_a_sweep_and_what_looks_at_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -172,12 +172,12 @@ def looked_at(folder: Path) -> list[Any]:
 
 
 @contextmanager
-def refusals(told: list[str]) -> Iterator[None]:
+def refusals(wanted: list[str]) -> Iterator[None]:
     """Keep what is said of a folder that is refused."""
     try:
         yield
     except SweepError as error:
-        told.append(str(error))
+        wanted.append(str(error))
 
 
 def check_flipped_bits(half: Path, place: Path, draws: int, seed: int) -> None:
@@ -193,13 +193,13 @@ def check_flipped_bits(half: Path, place: Path, draws: int, seed: int) -> None:
         content = bytearray(path.read_bytes())
         content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
         path.write_bytes(content)
-        told: list[str] = []
-        with refusals(told):
+        wanted: list[str] = []
+        with refusals(wanted):
             assert looked_at(folder) == expected, path
-        with refusals(told):
+        with refusals(wanted):
             assert run_sweep(tiny(), folder, resume=True).complete
             assert rows_of(folder) == whole, path
-        assert all(str(folder) in text for text in told), told
+        assert all(str(folder) in text for text in wanted), wanted
         shutil.rmtree(folder)
 
 

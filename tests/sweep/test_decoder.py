@@ -153,7 +153,7 @@ def test_published_variants_choose_their_attention(files: Path, tmp_path: Path) 
         ({"pairs": "zip"}, "pairs: expected 'all', 'step', 'order' or null (which traces"),
     ],
 )
-def test_problems_are_told(files: Path, changes: dict[str, Any], expected: str) -> None:
+def test_problems_are_reported(files: Path, changes: dict[str, Any], expected: str) -> None:
     assert expected in message(spec(files, **changes))
 
 

@@ -78,7 +78,7 @@ def test_a_given_routing_is_the_same(given: dict[str, Any], tmp_path: Path) -> N
         ({"grid": {"tile": [0]}}, "tile: expected a whole number from 1, or 'dynamic', found 0"),
     ],
 )
-def test_what_is_missing_is_told(
+def test_what_is_missing_is_reported(
     given: dict[str, Any], changes: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(SweepError) as caught:

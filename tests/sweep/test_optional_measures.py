@@ -84,7 +84,7 @@ def test_other_sweeps_have_no_such_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "said"),
     [
         ({"metrics": ["cycles", "energy_joules"]}, "no machine of the sweep has a table of energ"),
         ({"metrics": ["cycles_p95"]}, "needs an ensemble; add the key ensemble"),
@@ -92,8 +92,8 @@ def test_other_sweeps_have_no_such_columns(tmp_path: Path) -> None:
         ({"ensemble": {"runs": 2, "boundz": {}}}, "boundz"),
     ],
 )
-def test_wrong_keys(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
-    with pytest.raises(SweepError, match=told):
+def test_wrong_keys(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(SweepError, match=said):
         swept(tmp_path / "wrong", **changes)
 
 
@@ -104,7 +104,7 @@ def test_wrong_keys(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
         ({"fifo.depth": [3, 1]}, r"ensemble.bounds: bounds\['fifo.depth'\] must be a number"),
     ],
 )
-def test_wrong_bounds_are_told_before_any_run(tmp_path, bounds, message) -> None:
+def test_wrong_bounds_are_reported_before_any_run(tmp_path, bounds, message) -> None:
     with pytest.raises(SweepError, match=message):
         swept(tmp_path / "out", ensemble={"runs": 2, "bounds": bounds})
 

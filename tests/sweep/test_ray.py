@@ -230,12 +230,12 @@ def test_a_search_chooses_and_saves_the_same(place: Path, tmp_path: Path) -> Non
     options = ["--backend", "ray", "--jobs", "2", "--json"]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE) as search:
         try:
-            told, _ = search.communicate(timeout=120)
+            said, _ = search.communicate(timeout=120)
         finally:
             search.kill()
     assert search.returncode == 0
     local = tune(space(), tmp_path / "local")
-    trials = json.loads(told)["trials"]
+    trials = json.loads(said)["trials"]
     assert [trial["values"] for trial in trials] == [trial.values for trial in local.trials]
     assert rows_of(out) == rows_of(tmp_path / "local")
     assert search.pid not in {record["process"] for record in timings(out)}
@@ -269,7 +269,7 @@ def test_a_running_cluster_is_used_and_its_loss_is_named(head: Head, tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("agent", "code", "told"),
+    ("agent", "code", "said"),
     [
         ("DashboardAgent", 3, "error: ray: lost the cluster"),
         ("RuntimeEnvAgent", 3, "error: ray: lost the cluster"),
@@ -278,7 +278,7 @@ def test_a_running_cluster_is_used_and_its_loss_is_named(head: Head, tmp_path: P
     ],
 )
 def test_no_end_is_silent(
-    place: Path, tmp_path: Path, agent: str | None, code: int, told: str
+    place: Path, tmp_path: Path, agent: str | None, code: int, said: str
 ) -> None:
     folder = tmp_path / "ray"
     command = sweep_command(QWEN_TILES, folder, "--backend", "ray", "--jobs", "2")
@@ -295,7 +295,7 @@ def test_no_end_is_silent(
             sweep.kill()
     assert "Traceback" not in err
     assert sweep.returncode == code, err
-    assert err.splitlines()[-1].startswith(told)
+    assert err.splitlines()[-1].startswith(said)
     wait_until(lambda: not processes_in(place), 90)
 
 

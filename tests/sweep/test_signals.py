@@ -124,7 +124,7 @@ def test_a_signal_whose_exception_was_lost_is_followed_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lost: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda told: lost.append(told.exc_type))
+    monkeypatch.setattr(sys, "unraisablehook", lambda said: lost.append(said.exc_type))
 
     class Losing:
         def __del__(self) -> None:

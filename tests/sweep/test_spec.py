@@ -163,7 +163,7 @@ def test_a_model_that_is_not_known_hides_no_other_problems() -> None:
         ("wrokload: swiglu", ["unknown key 'wrokload'", "tyle: moe has no", "unknown model"]),
     ],
 )
-def test_a_wrong_key_hides_nothing_that_can_be_told(
+def test_a_wrong_key_hides_nothing_that_can_be_reported(
     tmp_path: Path, text: str, expected: list[str]
 ) -> None:
     path = tmp_path / "sweep.yaml"
@@ -177,7 +177,7 @@ def test_a_wrong_key_hides_nothing_that_can_be_told(
         assert part in found
 
 
-def test_an_unknown_workload_hides_nothing_that_can_be_told() -> None:
+def test_an_unknown_workload_hides_nothing_that_can_be_reported() -> None:
     found = message(tiny(workload="mou", machine="sda-1", grid={"tile": []}))
     assert "sweep: 3 problems\n  workload: unknown workload 'mou'" in found
     assert "machine: unknown machine 'sda-1'" in found
@@ -267,7 +267,7 @@ def test_values_that_hold_themselves(tmp_path: Path) -> None:
 
 
 def test_numbers_no_run_could_count() -> None:
-    """They are told before the first run, and no memory is spent on them."""
+    """They are reported before the first run, and no memory is spent on them."""
     most = "expected a whole number from 1 to 2**40, found 1000"
     huge = 10**30
     text = message(tiny(grid={"tile": [2]}, parameters={"compute_bw": huge, "fifo_depth": huge}))

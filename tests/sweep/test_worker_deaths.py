@@ -177,8 +177,8 @@ def test_a_signal_ends_all_processes_quietly(
         _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number, err
     assert "Traceback" not in err
-    told = f"{how}; what was finished is kept, continue with --resume --out {folder}"
-    assert err.splitlines()[-1] == told
+    said = f"{how}; what was finished is kept, continue with --resume --out {folder}"
+    assert err.splitlines()[-1] == said
     assert len(workers) >= 2
     _, alive = psutil.wait_procs(workers, timeout=30)
     assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]

@@ -68,10 +68,10 @@ def test_two_broadcasts_for_each_expert_in_reader_order():
 def by_name(wiring):
     """Parameters of units, functions by their names."""
 
-    def told(params):
+    def said(params):
         return params | {"fn": params["fn"]["name"]} if "fn" in params else params
 
-    return {u.name.split("#")[0]: told(u.params) for u in wiring.units}
+    return {u.name.split("#")[0]: said(u.params) for u in wiring.units}
 
 
 def test_parameters_of_the_static_layer():

@@ -180,7 +180,7 @@ NOTES = [
 
 
 @pytest.mark.parametrize(("key", "value", "kind"), NOTES)
-def test_keys_that_are_not_modeled_are_told(read: Any, key: str, value: Any, kind: Any) -> None:
+def test_keys_that_are_not_modeled_are_reported(read: Any, key: str, value: Any, kind: Any) -> None:
     model = read("mixtral", **{**MOE, key: value})
     data = Data.of(kv_lengths=[3, 4], routing=[[0], [1]])
     options: dict[Any, dict[str, Any]] = {
@@ -190,8 +190,8 @@ def test_keys_that_are_not_modeled_are_told(read: Any, key: str, value: Any, kin
     }
     for workload, more in options.items():
         notes = workload(model=model, **more).build(data).notes
-        told = [note for note in notes if key in note and "not modeled" in note]
-        assert len(told) == (workload in (kind, Decoder)), (workload, notes)
+        said = [note for note in notes if key in note and "not modeled" in note]
+        assert len(said) == (workload in (kind, Decoder)), (workload, notes)
     off = read("mixtral", **{**MOE, key: False if isinstance(value, bool) else None})
     assert not off.unmodeled
 

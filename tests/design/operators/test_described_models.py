@@ -94,7 +94,7 @@ def test_windows_are_those_of_the_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "wanted"),
     [
         ({"attn_logit_softcapping": 30.0}, "attn_logit_softcapping 30.0 is not modeled"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5 is not modeled: only a part"),
@@ -103,13 +103,15 @@ def test_windows_are_those_of_the_layer(tmp_path: Path) -> None:
         ({"model_type": "unheard"}, "its model_type 'unheard' is unknown: its layer is built as"),
     ],
 )
-def test_keys_that_are_not_built_are_named(tmp_path: Path, more: dict[str, Any], told: str) -> None:
+def test_keys_that_are_not_built_are_named(
+    tmp_path: Path, more: dict[str, Any], wanted: str
+) -> None:
     config = {**transformer("llama", 64, 96, 4, 4, 2, 100), **more}
-    assert any(told in text for text in block_of(tmp_path, config).notes)
+    assert any(wanted in text for text in block_of(tmp_path, config).notes)
 
 
 @pytest.mark.parametrize(
-    ("config", "sizes", "told"),
+    ("config", "sizes", "wanted"),
     [
         ({"hidden_act": "relu2"}, {}, "hidden_act is 'relu2'; known are silu, "),
         ({"mlp_bias": True}, {}, "mlp_bias is true, but not all products of attention"),
@@ -124,11 +126,11 @@ def test_keys_that_are_not_built_are_named(tmp_path: Path, more: dict[str, Any],
     ],
 )
 def test_what_cannot_be_built_is_refused_by_name(
-    tmp_path: Path, config: dict[str, Any], sizes: dict[str, Any], told: str
+    tmp_path: Path, config: dict[str, Any], sizes: dict[str, Any], wanted: str
 ) -> None:
     with pytest.raises(StepSimError) as caught:
         block_of(tmp_path, {**transformer("llama", 64, 96, 4, 4, 2, 100), **config}, **sizes)
-    assert told in str(caught.value)
+    assert wanted in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["DeepSeek-V3", "gpt-oss-120b", "Qwen1.5-MoE-A2.7B"])
@@ -140,7 +142,7 @@ def test_other_public_models_are_refused_by_name(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("layer", "told"),
+    ("layer", "wanted"),
     [
         ("{norm: batch}", "norm is 'batch'; use one of layer, rms, rms+1"),
         ("{eps: 2.0}", "eps is 2; use a number from 0"),
@@ -148,9 +150,11 @@ def test_other_public_models_are_refused_by_name(name: str, tmp_path: Path) -> N
         ("[1]", "layer: expected keys and values"),
     ],
 )
-def test_mistakes_in_a_layer_of_a_yaml_file_are_told(tmp_path: Path, layer: str, told: str) -> None:
+def test_mistakes_in_a_layer_of_a_yaml_file_are_reported(
+    tmp_path: Path, layer: str, wanted: str
+) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(f"model_dim: 32\ndense: {{inner_dim: 64}}\nlayer: {layer}\n")
     with pytest.raises(StepSimError) as caught:
         read_model(str(path))
-    assert told in str(caught.value)
+    assert wanted in str(caught.value)

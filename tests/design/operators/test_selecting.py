@@ -78,8 +78,8 @@ def test_numbers_that_are_no_position_are_named(name: str, number: float) -> Non
     graph.evaluate({**values, "i": good})
     wrong = good.astype(float)
     wrong[2, 0] = number
-    told = f"operator '{name}'.*: {number:g} of 'scale' is not one of its positions, 0 to 5; give"
-    with pytest.raises(CompileError, match=told):
+    said = f"operator '{name}'.*: {number:g} of 'scale' is not one of its positions, 0 to 5; give"
+    with pytest.raises(CompileError, match=said):
         graph.evaluate({**values, "i": wrong})
 
 
@@ -95,7 +95,7 @@ def test_of_equal_values_the_first_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "said"),
     [
         (lambda b, x, at: b.ranked(b.rank(x, at), at, 9), "count is 9; use an int from 1 to 6"),
         (lambda b, x, at: b.take(x, x, b.slice(at, 0, 0, 3), 1), "give the numbers from 0 to 5"),
@@ -104,8 +104,8 @@ def test_of_equal_values_the_first_comes_first() -> None:
         (lambda b, x, at: b.einsum(["ab"], "a", x, x), "1 texts for 2 inputs"),
     ],
 )
-def test_what_does_not_fit_is_refused(make: Any, told: str) -> None:
+def test_what_does_not_fit_is_refused(make: Any, said: str) -> None:
     b = GraphBuilder("chosen", dtype="f32")
     with pytest.raises(CompileError) as caught:
         make(b, b.input("x", (6, 6)), b.input("positions", (6,)))
-    assert told in str(caught.value)
+    assert said in str(caught.value)

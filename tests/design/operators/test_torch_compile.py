@@ -81,9 +81,9 @@ def test_unknown_operators_are_listed_or_become_opaque(tmp_path: Path) -> None:
     refused = compiled()
     assert refused.returncode == 2
     where = "in the module itself (odd.py:11)"
-    for told in ("2 operators are not known", f"aten.logcumsumexp.default {where}",
+    for said in ("2 operators are not known", f"aten.logcumsumexp.default {where}",
                  f"aten.sort.default {where}", "--keep-going"):  # fmt: skip
-        assert told in refused.stderr
+        assert said in refused.stderr
     done = compiled("--keep-going", "--tile", "8", "--out", "design")
     assert done.returncode == 0, done.stderr
     plan = st.design.Plan.load(tmp_path / "design" / "plan.yaml")

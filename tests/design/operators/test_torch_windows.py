@@ -166,11 +166,11 @@ def test_what_cannot_be_read_says_why(torch: Any) -> None:
         (lambda m, x: x.scatter_reduce(1, x.topk(2)[1], x, "amax"), (rows,), "scatter_reduce"),
         (lambda m, x: x.sort()[0], (rows,), "aten.sort.default"),
     ]  # fmt: skip
-    for forward, inputs, told in known:
+    for forward, inputs, said in known:
         with pytest.raises(CompileError) as caught:
             from_torch(module_of(torch, forward), inputs)
         text = str(caught.value)
-        assert told in text, text
+        assert said in text, text
         assert "docs/pytorch.md lists what is known" in text
     with pytest.raises(CompileError, match=r"call eval\(\) of the module"):
         from_torch(nn.Sequential(nn.BatchNorm2d(4)).train(), (image,))

@@ -209,7 +209,7 @@ def _refused(make: Callable[[GraphBuilder, Any], Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "said"),
     [
         (lambda b, x: b.conv(x, b.weight("w", (4, 3, 3, 3))), "takes 3 channels, Ref(x: 1x4x5x5)"),
         (lambda b, x: b.conv(x, b.weight("w", (4, 4, 7, 7))), "a window of 7 places is wider"),
@@ -224,8 +224,8 @@ def _refused(make: Callable[[GraphBuilder, Any], Any]) -> str:
         (lambda b, x: b.cumsum(x, 7), "has no axis 7"),
     ],
 )
-def test_what_does_not_fit_is_refused(make: Any, told: str) -> None:
-    assert told in _refused(make)
+def test_what_does_not_fit_is_refused(make: Any, said: str) -> None:
+    assert said in _refused(make)
 
 
 def test_a_load_that_windows_split_is_refused_nowhere() -> None:

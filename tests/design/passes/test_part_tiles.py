@@ -31,8 +31,8 @@ def test_a_tile_divides_the_parts(width: int, size: int, tiled: int, default: in
     (dim,) = (dim for dim in parts_read(made)[op.name])
     assert op.tiling is not None
     assert op.tiling.tile[dim] == tiled
-    told = part_tiles(made, size, {})
-    assert [(one.tile, one.default) for one in told] == ([(tiled, default)] * (tiled < default))
+    said = part_tiles(made, size, {})
+    assert [(one.tile, one.default) for one in said] == ([(tiled, default)] * (tiled < default))
     kernels_of(permute(made))
 
 
@@ -56,7 +56,7 @@ def test_a_tile_that_fits_is_kept() -> None:
     assert op.tiling.tile["n"] == 16
 
 
-def test_values_are_those_of_the_graph_and_the_tile_is_told() -> None:
+def test_values_are_those_of_the_graph_and_the_tile_is_reported() -> None:
     graph = thirds(8)
     rng = np.random.default_rng(3)
     values = {name: rng.normal(size=graph.tensors[name].shape) for name in ("x", "w")}
@@ -65,5 +65,5 @@ def test_values_are_those_of_the_graph_and_the_tile_is_told() -> None:
     ran = st.run_functional(made.program, made.tensors(values))
     found = made.results(ran.stored)["y"]
     np.testing.assert_allclose(found, graph.evaluate(values)["y"], atol=1e-5)
-    (told,) = tile_text(compiled.plan)
-    assert told.startswith("linear: dim n has tiles of 8, not 12: parts of its result are read")
+    (said,) = tile_text(compiled.plan)
+    assert said.startswith("linear: dim n has tiles of 8, not 12: parts of its result are read")

@@ -101,17 +101,19 @@ def test_experts_are_checked_with_a_drawn_routing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "told"),
+    ("named", "said"),
     [
         ({"seed": -1}, "seed is -1; use a whole number from 0"),
         ({"tolerance": 0.0}, "tolerance is 0.0; use a number above 0"),
         ({"tolerance": 1.0}, "tolerance is 1.0; use a number above 0, below 1"),
     ],
 )
-def test_mistakes_are_told(compiled: st.design.Compiled, named: dict[str, Any], told: str) -> None:
+def test_mistakes_are_reported(
+    compiled: st.design.Compiled, named: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ArgError) as caught:
         compiled.check(**named)
-    assert told in str(caught.value)
+    assert said in str(caught.value)
 
 
 @pytest.mark.torch

@@ -50,7 +50,7 @@ def test_programs_of_a_plan_that_was_read_are_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "said"),
     [
         ("format: stepsim plan 1", "format: stepsim plan 9", "expected format: stepsim plan 1"),
         ("\ndigest: ", "\ndigest: 0", "the operators were changed"),
@@ -68,12 +68,12 @@ def test_programs_of_a_plan_that_was_read_are_the_same() -> None:
         ("shared: null", "shared: 1.5", "shared must be an int or None"),
     ],
 )
-def test_damage_is_told_with_its_line(old: str, new: str, told: str) -> None:
+def test_damage_is_reported_with_its_line(old: str, new: str, said: str) -> None:
     text = small().plan.to_yaml()
     assert old in text
     with pytest.raises(st.errors.CompileError, match=r"^plan(:\d+)?: ") as caught:
         st.design.Plan.from_yaml(text.replace(old, new, 1))
-    assert told in str(caught.value)
+    assert said in str(caught.value)
 
 
 def test_results_of_a_group_are_of_their_types() -> None:

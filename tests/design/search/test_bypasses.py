@@ -49,9 +49,9 @@ def test_a_bypass_holds_a_row(kind: str, tokens: int) -> None:
             continue  # a load of its own, or behind another bypass
         tight += 1
         assert short.status == "deadlock"
-        told = str(short.diagnosis)
-        assert "these units form a circular wait:" in told
-        assert f"to make room in '{name}' [{tokens - 1}/{tokens - 1}]" in told
+        said = str(short.diagnosis)
+        assert "these units form a circular wait:" in said
+        assert f"to make room in '{name}' [{tokens - 1}/{tokens - 1}]" in said
         assert prepared.changed(fifo_depths={name: tokens}).run().status == "ok"
         # A row less a token deadlocks also where no other FIFO is bounded.
         assert unbounded.changed(fifo_depths={name: tokens - 1}).run().status == "deadlock"

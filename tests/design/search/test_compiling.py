@@ -130,7 +130,7 @@ def test_a_graph_of_a_user_compiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "wanted"),
     [
         ({"sizing": "lps"}, "sizing: expected one of .* found 'lps'; did you mean 'lp'"),
         ({"tile": 0}, "tile: expected a whole number from 1, found 0"),
@@ -161,8 +161,8 @@ def test_a_graph_of_a_user_compiles() -> None:
         ({"choices": {"tile": 8}}, "choices: expected stepsim.design.Choices"),
     ],
 )
-def test_mistakes_are_told(arguments: dict[str, object], told: str) -> None:
-    with pytest.raises((st.errors.CompileError, st.errors.ArgError), match=told):
+def test_mistakes_are_reported(arguments: dict[str, object], wanted: str) -> None:
+    with pytest.raises((st.errors.CompileError, st.errors.ArgError), match=wanted):
         st.compile("gpt2-medium", **{**SIZES, **arguments})
 
 

@@ -38,7 +38,7 @@ def test_published_times_stand_beside_simulated_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "named", "told"),
+    ("model", "named", "said"),
     [
         ("gpt2-medium", {"config": "publishd"}, "no config 'publishd'; did you mean 'published'?"),
         ("gpt2-medium", {"config": "published", "choices": Choices()}, "give one of them"),
@@ -52,10 +52,10 @@ def test_published_times_stand_beside_simulated_ones() -> None:
         ("gpt2-medium", {"effort": -1}, "effort: expected a whole number from 0"),
     ],
 )
-def test_mistakes_are_told(model: str, named: dict[str, Any], told: str) -> None:
+def test_mistakes_are_reported(model: str, named: dict[str, Any], said: str) -> None:
     with pytest.raises(StepSimError) as caught:
         st.compile(model, **named)
-    assert told in str(caught.value)
+    assert said in str(caught.value)
 
 
 @pytest.mark.slow
@@ -78,9 +78,9 @@ def test_a_search_that_ends_early_says_what_it_left_out() -> None:
 
 
 def test_steps_are_reported_in_order() -> None:
-    told: list[str] = []
+    said: list[str] = []
     sizes = {"hidden": 32, "inner": 32, "heads": 2, "kv_heads": 2, "head_dim": 8}
-    st.compile("gpt2-medium", **sizes, shrink=False, progress=told.append)
-    assert told[0] == "design 1: simulating the order tokens_outermost"
-    assert "design 1: simulating its kernels alone" in told
-    assert told[-1] == "design 1: placing its buffers and kernels"
+    st.compile("gpt2-medium", **sizes, shrink=False, progress=said.append)
+    assert said[0] == "design 1: simulating the order tokens_outermost"
+    assert "design 1: simulating its kernels alone" in said
+    assert said[-1] == "design 1: placing its buffers and kernels"

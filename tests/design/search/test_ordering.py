@@ -55,9 +55,9 @@ def test_a_prompt_is_twice_as_fast_as_in_the_printed_order() -> None:
     assert fast is not None
     assert printed is not None
     assert fast < 0.45 * printed
-    (told,) = order_text(made[0])
-    assert told.startswith("loops are ordered ")
-    assert "reductions_outermost slower" in told
+    (said,) = order_text(made[0])
+    assert said.startswith("loops are ordered ")
+    assert "reductions_outermost slower" in said
     assert order_text(made[1]) == []
 
 

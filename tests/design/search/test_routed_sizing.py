@@ -175,8 +175,8 @@ def test_traces_come_from_files(tmp_path: Path) -> None:
     assert any(np.array_equal(one, drawn.experts) for one in sizes.traces)
 
 
-def refused(traces: Any, told: str) -> None:
-    with pytest.raises(CompileError, match=told):
+def refused(traces: Any, said: str) -> None:
+    with pytest.raises(CompileError, match=said):
         size_over_traces(program(8, 4, 2, 6, 4), traces, "sda-1024")
 
 

@@ -180,7 +180,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "EagerMerge, rank 1": lambda a, b: st.eager_merge([x(a, 2, 2), x(b, 3, 2)]),
     "EagerMerge of integers": merged_ints,
     "Counter": lambda: st.counter(4),
-    "Counter, dealt": lambda: st.parallelize(st.counter(4), 2),
+    "Counter, in turn": lambda: st.parallelize(st.counter(4), 2),
     "DynCounter": lambda a: st.counter(3, ref=x(a, 2)),
     "FlatmapCounter": lambda a: ints(a, 4).flat_map(fn.counter()),
     "no outer dim of 1 alone": lambda: st.parallelize(x(True, 1), 2),

@@ -31,17 +31,17 @@ def edited(folder: Path, out: Path, layer: int, factor: float, failing: int = 0)
     rewrite(path, pa.Table.from_pylist(kept, schema=table.schema))
     path = out / "failures" / path.parent.name / path.name
     failures = pq.ParquetFile(path).read()
-    told = [{**row, "stage": "run", "error": "deadlock", "message": "they wait"} for row in lost]
-    rewrite(path, pa.Table.from_pylist(told, schema=failures.schema))
+    said = [{**row, "stage": "run", "error": "deadlock", "message": "they wait"} for row in lost]
+    rewrite(path, pa.Table.from_pylist(said, schema=failures.schema))
     return out
 
 
 def test_the_best_per_layer_and_step(done: Path, cli: Cli) -> None:
-    told = cli("sweep", "best", done, "--per", "layer,step", "--json").json()
+    said = cli("sweep", "best", done, "--per", "layer,step", "--json").json()
     found = best(done, per=["layer", "step"])
-    assert [one["label"] for one in told["groups"]] == [one.label for one in found.groups]
-    assert len(told["groups"]) == 6
-    assert told["objective"] == {"metric": "cycles", "statistic": "mean"}
+    assert [one["label"] for one in said["groups"]] == [one.label for one in found.groups]
+    assert len(said["groups"]) == 6
+    assert said["objective"] == {"metric": "cycles", "statistic": "mean"}
     shown = cli("sweep", "best", done, "--per", "layer,step", "--metric", "p95_cycles")
     assert shown.code == 0
     assert "best for all 6 runs by p95 cycles" in shown.out
@@ -75,10 +75,10 @@ def test_mistakes_of_best_are_named(
 
 def test_designs_against_a_baseline_in_groups(done: Path, cli: Cli) -> None:
     options = ("--baseline", "tile=2", "--by", "layer,step")
-    told = cli("sweep", "compare", done, *options, "--json").json()
+    said = cli("sweep", "compare", done, *options, "--json").json()
     found = compare_baseline(done, baseline={"tile": "2"}, by=["layer", "step"])
-    assert [row["ratio"] for row in told["rows"]] == [row.ratio for row in found.rows]
-    assert (len(told["rows"]), told["regression"]) == (12, None)
+    assert [row["ratio"] for row in said["rows"]] == [row.ratio for row in found.rows]
+    assert (len(said["rows"]), said["regression"]) == (12, None)
     shown = cli("sweep", "compare", done, *options, "--rows", "3")
     assert shown.code == 0
     assert shown.out.count("tile=dynamic") == 3
@@ -108,7 +108,9 @@ def test_mistakes_of_baselines_are_named(
     assert message in ended.err
 
 
-def test_sweeps_without_common_runs_are_told_of_pairing(done: Path, deeper: Path, cli: Cli) -> None:
+def test_sweeps_without_common_runs_are_reported_of_pairing(
+    done: Path, deeper: Path, cli: Cli
+) -> None:
     ended = cli("sweep", "compare", done, deeper)
     assert ended.code == BAD_INPUT
     assert "have no run in common" in ended.err

@@ -33,10 +33,10 @@ def test_a_front_shows_whole_numbers_and_designs_with_equal_costs_once(
 ) -> None:
     front = [trial(0, 8, 1_864_859.0), trial(1, 16, 1_864_859.0), trial(2, 32, 7.0)]
     show_front(front, ["cycles"])
-    told = capsys.readouterr().out
-    assert told.count("1,864,859") == 1
-    assert "and 1 more with the same costs" in told
-    assert len(told.strip().splitlines()) == 3
+    said = capsys.readouterr().out
+    assert said.count("1,864,859") == 1
+    assert "and 1 more with the same costs" in said
+    assert len(said.strip().splitlines()) == 3
 
 
 @pytest.mark.slow
@@ -52,10 +52,10 @@ def test_a_search_as_typed_is_that_of_python(tmp_path: Path, cli: Cli) -> None:
         assert number(trial.values["cycles"]) in ended.out
 
     again = cli("sweep", "tune", written(tmp_path), "--out", out, "--resume", "--json")
-    told = again.json()
-    assert (again.code, told["computed"], told["space"]) == (0, 0, 45)
-    assert told["front"] == [trial.number for trial in expected.front]
-    assert [trial["values"] for trial in told["trials"]] == [t.values for t in expected.trials]
+    said = again.json()
+    assert (again.code, said["computed"], said["space"]) == (0, 0, 45)
+    assert said["front"] == [trial.number for trial in expected.front]
+    assert [trial["values"] for trial in said["trials"]] == [t.values for t in expected.trials]
     # All that reads sweeps reads it.
     assert cli("sweep", "pareto", out, "--json").code == 0
     assert cli("sweep", "best", out, "--per", "step").code == 0
@@ -134,7 +134,9 @@ def test_wrong_options_are_named(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_specification_without_a_search_is_told_what_is_missing(tmp_path: Path, cli: Cli) -> None:
+def test_a_specification_without_a_search_is_reported_what_is_missing(
+    tmp_path: Path, cli: Cli
+) -> None:
     spec = space()
     del spec["search"]
     path = tmp_path / "sweep.yaml"

@@ -149,7 +149,7 @@ def test_weights_make_a_cost_that_is_an_objective(tmp_path: Path) -> None:
     assert found.objectives == ("p95_cycles", "cost")
 
 
-def test_designs_that_cannot_be_built_or_run_are_told(tmp_path: Path) -> None:
+def test_designs_that_cannot_be_built_or_run_are_reported(tmp_path: Path) -> None:
     grid = {"tile": [2, "dynamic"], "tile_inter": [32, 48], "fifo_depth": [1, 2]}
     found = tune(space(grid=grid, search={"trials": 8}), tmp_path)
     assert all("tile_inter=48" in design for design in found.refused)
@@ -194,7 +194,7 @@ def test_designs_that_cannot_be_built_or_run_are_told(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_search_is_told_with_its_line(
+def test_what_is_wrong_with_a_search_is_reported_with_its_line(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     file = tmp_path / "spec.yaml"
@@ -215,7 +215,7 @@ def test_what_is_wrong_with_a_search_is_told_with_its_line(
         ({}, r"grid: missing; give the axes"),
     ],
 )
-def test_wrong_axes_are_told_before_anything_runs(
+def test_wrong_axes_are_reported_before_anything_runs(
     tmp_path: Path, grid: dict[str, Any], message: str
 ) -> None:
     file = tmp_path / "spec.yaml"
