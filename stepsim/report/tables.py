@@ -110,13 +110,17 @@ def comparison_table(rows: Mapping[str, Row], heading: str, title: str) -> Termi
 
 
 def _energy_shares(row: Row) -> str:
-    """The shares of energy, in words."""
-    parts = ("offchip", "onchip", "fifo", "compute", "static")
-    words = ("off chip", "on chip", "FIFOs", "compute", "static")
+    """The shares of energy, in words; that of links between chips where messages cost any."""
+    words = {
+        "offchip": "off chip", "onchip": "on chip", "fifo": "FIFOs", "compute": "compute",
+        "links": "links", "static": "static",
+    }  # fmt: skip
     total = row["energy_joules"]
+    joules = {part: row[f"energy_{part}_joules"] for part in words}
     return ", ".join(
-        f"{_percent(row[f'energy_{part}_joules'] / total if total else None)} {word}"
-        for part, word in zip(parts, words, strict=True)
+        f"{_percent(joules[part] / total if total else None)} {word}"
+        for part, word in words.items()
+        if part != "links" or joules[part]
     )
 
 
