@@ -118,14 +118,14 @@ def llama_block(
     more chips than key heads ``K`` is the number of chips. The two all-reduces add ``2 m D (tp -
     1)``.
 
+    Memory
+    ------
+    Buffers of a sequence: normalized rows, input, keys and values; see ``bufferize``.
+
     Messages
     --------
     With ``tp`` those of two :func:`all_reduce`, behind attention and behind the feed-forward
     network, and ``x``, if it is on one chip.
-
-    Memory
-    ------
-    Buffers of a sequence: normalized rows, input, keys and values; see ``bufferize``.
 
     Raises
     ------
