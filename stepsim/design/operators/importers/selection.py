@@ -25,7 +25,7 @@ _MOST_SLICES = 16
 
 def take(x: Value, axis: int, indices: Value, place: Place) -> Value:
     """Positions of an axis by whole numbers, whose axes take its place."""
-    axis %= len(x.shape)
+    axis = of.axis_of(axis, len(x.shape))
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     if indices.is_constant:
         runs = _runs(indices, x.shape[axis])
@@ -98,7 +98,7 @@ def _runs(positions: Value, size: int) -> list[tuple[int, int]]:
 
 def gather(x: Value, axis: int, indices: Value, place: Place) -> Value:
     """``x[.., indices[.., j, ..], ..]``, with as many axes as the indices."""
-    axis %= len(x.shape)
+    axis = of.axis_of(axis, len(x.shape))
     for other, size in enumerate(indices.shape):
         if other != axis:
             x = of.slice_of(x, other, 0, size, 1, place)
@@ -108,7 +108,7 @@ def gather(x: Value, axis: int, indices: Value, place: Place) -> Value:
 
 def scatter(x: Value, axis: int, indices: Value, source: Value, add: bool, place: Place) -> Value:
     """The value with a source written to, or added at, positions of an axis."""
-    axis %= len(x.shape)
+    axis = of.axis_of(axis, len(x.shape))
     own = [size for other, size in enumerate(x.shape) if other != axis]
     if [size for other, size in enumerate(indices.shape) if other != axis] != own:
         raise Unsupported(
@@ -133,7 +133,7 @@ def scatter(x: Value, axis: int, indices: Value, source: Value, add: bool, place
 
 def add_rows(x: Value, axis: int, indices: Value, source: Value, place: Place) -> Value:
     """The value with each position of an axis of a source added at the one that ``indices`` say."""
-    axis %= len(x.shape)
+    axis = of.axis_of(axis, len(x.shape))
     if len(indices.shape) != 1:
         raise Unsupported(f"indices of shape {indices.shape}; give one axis of them")
     indices = _loaded(indices, x.shape[axis], place)
@@ -145,7 +145,7 @@ def largest(
     x: Value, count: int, axis: int, place: Place, least: bool = False
 ) -> tuple[Value, Value]:
     """The largest values of an axis in falling order, or the least in rising, and their places."""
-    axis %= len(x.shape)
+    axis = of.axis_of(axis, len(x.shape))
     if not 1 <= count <= x.shape[axis]:
         raise Unsupported(f"the {count} largest of an axis of {x.shape[axis]}")
     rank = of.made("rank", (x,), x.shape, place, axis=axis, least=least)

@@ -131,6 +131,24 @@ def _refuse(place: Place, what: str) -> CompileError:
     return CompileError(f"{place}: {what}")
 
 
+def axis_of(axis: int, rank: int) -> int:
+    """The axis counted from the first; below 0 it is counted from the last.
+
+    Raises ValueError if a value of so many axes does not have it.
+    """
+    if not -rank <= axis < rank:
+        raise ValueError(f"there is no axis {axis} of {rank}")
+    return int(axis) % rank
+
+
+def axes_of(axes: Sequence[int], rank: int) -> list[int]:
+    """As :func:`axis_of`, of several. Raises ValueError if one is named twice."""
+    found = [axis_of(axis, rank) for axis in axes]
+    if len(set(found)) != len(found):
+        raise ValueError(f"axes {list(axes)} of {rank} name one twice")
+    return found
+
+
 def elementwise(function: str, inputs: Sequence[Value], place: Place) -> Value:
     """A function of ``st.fn``, of values that broadcast."""
     try:
@@ -195,7 +213,7 @@ def reshape(x: Value, shape: Sequence[int], place: Place) -> Value:
 
 
 def permute(x: Value, order: Sequence[int], place: Place) -> Value:
-    axes = tuple(int(axis) % len(x.shape) for axis in order)
+    axes = tuple(axes_of(order, len(x.shape)))
     if axes == tuple(range(len(x.shape))):
         return x
     return made("permute", (x,), [x.shape[axis] for axis in axes], place, order=axes)
@@ -208,7 +226,7 @@ def transpose(x: Value, first: int, second: int, place: Place) -> Value:
 
 
 def unsqueeze(x: Value, axis: int, place: Place) -> Value:
-    at = axis % (len(x.shape) + 1)
+    at = axis_of(axis, len(x.shape) + 1)
     return reshape(x, (*x.shape[:at], 1, *x.shape[at:]), place)
 
 
@@ -229,7 +247,7 @@ def expand(x: Value, shape: Sequence[int], place: Place) -> Value:
 
 def slice_of(x: Value, axis: int, start: int, stop: int, step: int, place: Place) -> Value:
     """Positions of an axis; those of a concat are read from its parts."""
-    axis %= len(x.shape)
+    axis = axis_of(axis, len(x.shape))
     kept = range(x.shape[axis])[start:stop:step]
     if kept == range(x.shape[axis]):
         return x
@@ -260,7 +278,7 @@ def split(x: Value, sizes: Sequence[int], axis: int, place: Place) -> tuple[Valu
 
 
 def select(x: Value, axis: int, position: int, place: Place) -> Value:
-    axis %= len(x.shape)
+    axis = axis_of(axis, len(x.shape))
     at = position % x.shape[axis]
     one = slice_of(x, axis, at, at + 1, 1, place)
     return reshape(one, (*x.shape[:axis], *x.shape[axis + 1 :]), place)
@@ -268,7 +286,7 @@ def select(x: Value, axis: int, position: int, place: Place) -> Value:
 
 def concat(parts: Sequence[Value], axis: int, place: Place) -> Value:
     """Values one after the other; a concat of concats is one."""
-    axis %= len(parts[0].shape)
+    axis = axis_of(axis, len(parts[0].shape))
     flat: list[Value] = []
     for part in parts:
         joined = part.op == "concat" and part.attributes["axis"] == axis
@@ -282,7 +300,7 @@ def concat(parts: Sequence[Value], axis: int, place: Place) -> Value:
 
 def replaced_rows(x: Value, new: Value, axis: int, start: int, stop: int, place: Place) -> Value:
     """The value with other rows at some positions of an axis: how a cache is written."""
-    axis %= len(x.shape)
+    axis = axis_of(axis, len(x.shape))
     size = x.shape[axis]
     parts = [new]
     if start > 0:
@@ -294,7 +312,7 @@ def replaced_rows(x: Value, new: Value, axis: int, start: int, stop: int, place:
 
 def reduce(function: str, x: Value, axes: Sequence[int], keepdim: bool, place: Place) -> Value:
     """``sum``, ``mean`` or ``max`` along axes."""
-    numbers = sorted(int(axis) % len(x.shape) for axis in axes) or list(range(len(x.shape)))
+    numbers = sorted(axes_of(axes, len(x.shape))) or list(range(len(x.shape)))
     kept = [
         1 if i in numbers else size for i, size in enumerate(x.shape) if keepdim or i not in numbers
     ]

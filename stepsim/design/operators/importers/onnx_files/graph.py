@@ -33,6 +33,7 @@ _OLDEST = 13
 """Version of the operators from which on an axis of softmax means what it says."""
 _OF_LATER = "Unrecognized attribute"
 """What ONNX says of an attribute that only later versions of an operator have."""
+_UNFIT = (LookupError, TypeError, ValueError, AssertionError, ArithmeticError, MemoryError)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _OF_PYTORCH = re.compile(r"/torch/(nn/|_|utils/|fx/|export/|onnx/)")
 
@@ -283,8 +284,8 @@ class _Reading:
                 return OPS[node.op_type](inputs, given, place)
             except Unsupported as error:
                 why = str(error)
-            except (LookupError, TypeError, ValueError, AssertionError) as error:
-                # Of the right types, but axes, sizes and shapes do not fit each other.
+            except _UNFIT as error:
+                # Of the right types, but axes, sizes and shapes do not fit each other, or memory.
                 shapes = ", ".join("none" if x is None else str(x.shape) for x in inputs)
                 raise CompileError(
                     f"{self.reader}: {node.op_type} in {place} does not fit inputs of shapes "

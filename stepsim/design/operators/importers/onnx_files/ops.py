@@ -102,7 +102,8 @@ def _gemm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 def _softmax(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x = first_input(inputs)
-    return of.made("softmax", (x,), x.shape, at, axis=attributes.get("axis", -1))
+    axis = of.axis_of(attributes.get("axis", -1), len(x.shape))
+    return of.made("softmax", (x,), x.shape, at, axis=axis)
 
 
 def _layer_norm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
@@ -121,8 +122,8 @@ def _rms_norm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 def _last_axes(x: Value, attributes: Attributes) -> int:
     """How many axes a norm is over: from ``axis`` to the last."""
-    axis = int(attributes.get("axis", -1))
-    return -axis if axis < 0 else len(x.shape) - axis
+    rank = len(x.shape)
+    return rank - of.axis_of(attributes.get("axis", -1), rank)
 
 
 def _mean(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
@@ -162,6 +163,8 @@ def _reshape(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 def _flatten(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x, axis = first_input(inputs), attributes.get("axis", 1)
+    if axis != len(x.shape):
+        axis = of.axis_of(axis, len(x.shape))
     return of.reshape(x, (prod(x.shape[:axis]), -1), at)
 
 
@@ -176,9 +179,9 @@ def _transpose(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 def _squeeze(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x = first_input(inputs)
     axes = attributes.get("axes") or whole_numbers(input_at(inputs, 1), "axes")
-    gone = (
-        {a % len(x.shape) for a in axes} if axes else {i for i, n in enumerate(x.shape) if n == 1}
-    )
+    if axes is None:
+        axes = [i for i, n in enumerate(x.shape) if n == 1]
+    gone = of.axes_of(axes, len(x.shape))
     return of.reshape(x, [n for i, n in enumerate(x.shape) if i not in gone], at)
 
 
@@ -186,7 +189,7 @@ def _unsqueeze(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x = first_input(inputs)
     axes = attributes.get("axes") or whole_numbers(input_at(inputs, 1), "axes") or []
     rank = len(x.shape) + len(axes)
-    new = {axis % rank for axis in axes}
+    new = of.axes_of(axes, rank)
     own = iter(x.shape)
     return of.reshape(x, [1 if i in new else next(own) for i in range(rank)], at)
 
@@ -235,6 +238,8 @@ def _attention(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value
         raise Unsupported("softcap and scores as a result are not known")
     if input_at(inputs, 6) is not None:
         raise Unsupported("lengths of the keys (nonpad_kv_seqlen); give a mask")
+    if (past_k is None) != (past_v is None):
+        raise ValueError("of past keys and values, one is given")
     if {"left_window_size", "right_window_size"} & set(attributes):
         raise Unsupported("windows of the keys by attributes; give a mask")
     flat = len(q.shape) == 3

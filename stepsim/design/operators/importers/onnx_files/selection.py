@@ -58,8 +58,10 @@ def scatter_elements(inputs: Inputs, attributes: Attributes, at: Place) -> Value
 
 def scatter_nd(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x, indices, new = given_inputs(inputs)
-    how = _reduction(attributes)
-    if how == "add" and indices.shape[-1] == 1:
+    how, depth = _reduction(attributes), indices.shape[-1]
+    if new.shape != (*indices.shape[:-1], *x.shape[depth:]):
+        raise ValueError("updates are not one for each position")
+    if how == "add" and depth == 1:
         rows = _shaped(indices, (prod(indices.shape),), at)
         return selection.add_rows(x, 0, rows, of.reshape(new, (*rows.shape, *x.shape[1:]), at), at)
     if how != "none":
@@ -68,12 +70,14 @@ def scatter_nd(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
         raise Unsupported("positions that depend on an input; addresses are fixed when the graph "
                           "is made")  # fmt: skip
     # Whole planes in front, and one axis in which the positions are neighbors.
-    places = indices.array.reshape(-1, indices.shape[-1])
+    places = indices.array.reshape(-1, depth)
     moving = [i for i in range(places.shape[1]) if len(set(places[:, i].tolist())) != x.shape[i]]
     axis = moving[-1] if moving else 0
     rows_of_axis = sorted(set(places[:, axis].tolist()))
     first, last = _neighbors(np.array(rows_of_axis), x.shape[axis])
     shape = [*x.shape[:axis], last - first, *x.shape[axis + 1 :]]
+    if prod(shape[:depth]) != len(places):
+        raise Unsupported("positions that are not rows of one axis")
     grid = np.meshgrid(
         *(np.arange(first, last) if i == axis else np.arange(x.shape[i])
           for i in range(places.shape[1])), indexing="ij",
@@ -102,7 +106,7 @@ def arg_max(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
         raise Unsupported("the last of equal values; known is the first")
     x, axis = first_input(inputs), attributes.get("axis", 0)
     _, found = selection.largest(x, 1, axis, at)
-    shape = [size for i, size in enumerate(x.shape) if i != axis % len(x.shape)]
+    shape = [size for i, size in enumerate(x.shape) if i != of.axis_of(axis, len(x.shape))]
     return found if attributes.get("keepdims", 1) else of.reshape(found, shape, at)
 
 
@@ -121,7 +125,7 @@ def cum_sum(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     assert axis is not None
     if attributes.get("exclusive", 0) or attributes.get("reverse", 0):
         raise Unsupported("sums without their own value, or from the end; known are plain ones")
-    return of.made("cumsum", (x,), x.shape, at, axis=axis[0] % len(x.shape))
+    return of.made("cumsum", (x,), x.shape, at, axis=of.axis_of(axis[0], len(x.shape)))
 
 
 def einsum(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
