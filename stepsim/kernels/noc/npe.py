@@ -18,85 +18,133 @@ from stepsim.kernels.build.jit import apart, inlined
 NEVER: Final = -(1 << 60)
 """End of what a transfer waits for, where it waits for nothing."""
 
+LATE: Final = 1 << 60
+"""The same while it waits."""
+
 
 class SteppedTraffic(NamedTuple):
     """Transfers on a network, and what became of them. Times are cycles.
 
     Attributes
     ----------
-    words : cycles of a step, whether transfers slow each other down, number of transfers.
-    offset, total : of every transfer: first cycle, bytes. [transfers]
-    base : bytes per cycle of every transfer by its packets and its source. [transfers] float32
-    begin, sinks : first place of each path in ``path``, and first of its sinks. [transfers + 1]
-    path : ports: source, links, sinks.
-    limited : whether the sink limits a transfer; it is then one. [transfers]
-    rate : bytes per cycle of every port. [ports] float32
-    waiting, delay : of every transfer: others that it waits for, cycles after them. [transfers]
-    child_begin, child : transfers that wait for a transfer.
-    queue : transfers by falling offset and number. [transfers]
-    after : end of what a transfer waits for, NEVER for nothing. [transfers]
-    live : transfers under way. [transfers]
-    speed : bytes per cycle of every transfer. [transfers] float32
-    demand : of every port, in bytes per cycle. [ports] float32
-    moved : bytes of every transfer that are there. [transfers]
-    start, end : of every transfer. [transfers] Written.
+    words : cycles of a step, whether transfers slow each other down, number of transfers, of ports.
+    transfers : records of `TRANSFER`.
+    queue : records of `QUEUED`, by falling offset and number.
+    numbers : ports of all paths, source, links and sinks of each; then transfers that wait for each
+        transfer.
+    rate, demand : bytes per cycle of every port, and those that it is asked for.
     """
 
     words: Any
-    offset: Any
-    total: Any
-    base: Any
-    begin: Any
-    sinks: Any
-    path: Any
-    limited: Any
-    rate: Any
-    waiting: Any
-    delay: Any
-    child_begin: Any
-    child: Any
+    transfers: Any
     queue: Any
-    after: Any
-    live: Any
-    speed: Any
+    numbers: Any
+    rate: Any
     demand: Any
-    moved: Any
-    start: Any
-    end: Any
+
+    @property
+    def start(self) -> Any:
+        """First cycle of every transfer."""
+        return np.asarray(self.transfers["start"])
+
+    @property
+    def end(self) -> Any:
+        """End of every transfer."""
+        return np.asarray(self.transfers["end"])
 
 
 _STEP: Final = 0
 _CONGESTION: Final = 1
 _COUNT: Final = 2
+_PORTS: Final = 3
+
+_SPARSE: Final = 256
+"""Ports for each transfer under way, from which on all ports are not set to 0 at once."""
 
 _PATIENCE: Final = 8  # steps without a byte, after which none will ever move
 
 _INT: Final = np.dtype(np.int64)
 _SINGLE: Final = np.dtype(np.float32)
-_OF_SINGLES: Final = ("base", "rate", "speed", "demand")
-_LAYOUT: Final = SteppedTraffic(
-    *[_SINGLE if name in _OF_SINGLES else _INT for name in SteppedTraffic._fields]
+
+TRANSFER: Final = np.dtype(
+    [
+        ("start", np.int64),  # first cycle
+        ("total", np.int64),  # bytes
+        ("moved", np.int64),  # those that are there
+        ("after", np.int64),  # end of what it waits for, NEVER for nothing
+        ("end", np.int64),
+        ("first", np.int32),  # place of its path: source and links
+        ("sinks", np.int32),
+        ("behind", np.int32),  # end of its path
+        ("base", np.float32),  # bytes per cycle by its packets and its source
+        ("limited", np.int32),  # whether the sink limits it; it is then one
+        ("waiting", np.int32),  # transfers that it waits for
+        ("delay", np.int64),  # cycles after them
+        ("children", np.int32),  # place of those that wait for it
+        ("others", np.int32),  # end of these
+        ("place", np.int32),  # in the queue
+        ("live", np.int32),  # of the first records: transfers under way
+    ],
+    align=True,
 )
+"""A transfer."""
+
+QUEUED: Final = np.dtype(
+    [
+        ("offset", np.int64),  # first cycle of the transfer
+        ("ready", np.int64),  # end of what it waits for, LATE while it does
+        ("transfer", np.int64),
+    ]
+)
+"""A transfer that has not started."""
+
+
+def _records(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype((np.record, dtype))
+
+
+_LAYOUT: Final = SteppedTraffic(
+    words=_INT, transfers=_records(TRANSFER), queue=_records(QUEUED),
+    numbers=np.dtype(np.int32), rate=_SINGLE, demand=_SINGLE,
+)  # fmt: skip
 
 
 def new_stepped_traffic(
     offset: Any, total: Any, base: Any, begin: Any, sinks: Any, path: Any, limited: Any, rate: Any,
     waiting: Any, delay: Any, child_begin: Any, child: Any, *, step: int, congestion: bool,
 ) -> SteppedTraffic:  # fmt: skip
-    """Transfers before the first step; ``base`` and ``rate`` are of float32."""
+    """Transfers before the first step.
+
+    Parameters
+    ----------
+    offset, total : first cycle and bytes. [transfers]
+    base : bytes per cycle by packets and source. [transfers] float32
+    begin, sinks, path : first place of each path in ``path``, and first of its sinks.
+    limited : whether the sink limits a transfer; it is then one. [transfers]
+    rate : bytes per cycle of every port, of which all links have one. [ports] float32
+    waiting, delay, child_begin, child : others that a transfer waits for, cycles after them, and
+        those that wait for it.
+    """
     count = len(offset)
-
-    def whole() -> Any:
-        return np.zeros(count, np.int64)
-
+    order = np.lexsort((np.arange(count), offset))[::-1]
+    transfers = np.zeros(count, _LAYOUT.transfers)
+    ready = np.where(waiting > 0, 0, NEVER)
+    for name, values in (
+        ("start", offset), ("total", total), ("after", ready), ("end", -1), ("first", begin[:-1]),
+        ("sinks", sinks), ("behind", begin[1:]), ("base", base), ("limited", limited),
+        ("waiting", waiting), ("delay", delay), ("children", child_begin[:-1] + len(path)),
+        ("others", child_begin[1:] + len(path)),
+    ):  # fmt: skip
+        transfers[name] = values
+    transfers["place"][order] = np.arange(count)
+    queue = np.zeros(count, _LAYOUT.queue)
+    queue["offset"] = offset[order]
+    queue["ready"] = np.where(waiting > 0, LATE, NEVER)[order]
+    queue["transfer"] = order
     return SteppedTraffic(
-        np.array([step, congestion, count], np.int64),
-        offset, total, base, begin, sinks, path, limited, rate,
-        waiting.copy(), delay, child_begin, child,
-        queue=np.lexsort((np.arange(count), offset))[::-1].astype(np.int64),
-        after=np.where(waiting > 0, 0, NEVER), live=whole(), speed=base.copy(),
-        demand=np.zeros(len(rate), np.float32), moved=whole(), start=offset.copy(),
-        end=np.full(count, -1, np.int64),
+        np.array([step, congestion, count, len(rate)], np.int64),
+        transfers, queue, np.concatenate([path, child]).astype(np.int32), rate,
+        np.zeros(len(rate), np.float32),
     )  # fmt: skip
 
 
@@ -106,67 +154,92 @@ def _activate(state, now, last, count):
     # that later ones are taken in another order than that of their offsets.
     taken = last
     i = last
-    while i >= 0 and state.offset[state.queue[i]] <= now:
-        t = state.queue[i]
-        if state.waiting[t] == 0 and state.after[t] <= now:
-            state.live[count] = t
+    while i >= 0 and state.queue[i].offset <= now:
+        one = state.queue[i]
+        if one.ready <= now:
+            t = one.transfer
+            state.transfers[count].live = t
             count += 1
-            if state.after[t] > state.start[t]:
-                state.start[t] = state.after[t]
-            state.queue[i] = state.queue[taken]
-            state.queue[taken] = t
+            its = state.transfers[t]
+            its.start = max(its.start, its.after)
+            other = state.queue[taken]
+            state.transfers[other.transfer].place = i
+            one.offset = other.offset
+            one.ready = other.ready
+            one.transfer = other.transfer
             taken -= 1
         i -= 1
     return taken, count
 
 
 @inlined
-def _slow_down(state, now, begun, step, count):
+def _ask(state, now, begun, step, count):
+    # What every port is asked for in the step.
+    ports = state.words[_PORTS]
+    if _SPARSE * count > ports:
+        for port in range(ports):
+            state.demand[port] = np.float32(0)
+    else:
+        for k in range(count):
+            its = state.transfers[state.transfers[k].live]
+            for at in range(its.first, its.behind):
+                state.demand[state.numbers[at]] = np.float32(0)
     for k in range(count):
-        t = state.live[k]
-        for at in range(state.begin[t], state.begin[t + 1]):
-            state.demand[state.path[at]] = np.float32(0)
-    for k in range(count):
-        t = state.live[k]
-        active = np.float32(now - max(begun, state.start[t]))
-        asked = active / np.float32(step) * state.speed[t]
-        for at in range(state.begin[t], state.begin[t + 1]):
-            state.demand[state.path[at]] += asked
-    for k in range(count):
-        t = state.live[k]
-        first = state.begin[t]
-        after = state.sinks[t]
-        factor = np.float32(np.inf)
-        most = np.float32(0)
-        widest = -1
-        for at in range(first + 1, after):
-            port = state.path[at]
-            if state.demand[port] > most:
-                most = state.demand[port]
-                widest = port
-        if widest >= 0:
-            factor = state.rate[widest] / most
-        port = state.path[first]
-        if state.demand[port] > 0:
-            factor = min(factor, state.rate[port] / state.demand[port])
-        if state.limited[t] != 0:
-            port = state.path[after]
-            if state.demand[port] > 0:
-                factor = min(factor, state.rate[port] / state.demand[port])
-        if factor < np.float32(1):
-            less = np.float32(1) - factor
-            slower = np.float64(state.speed[t]) * (np.float64(1) - np.float64(less))
-            state.speed[t] = np.float32(slower)
+        its = state.transfers[state.transfers[k].live]
+        active = np.float32(now - max(begun, its.start))
+        asked = active / np.float32(step) * its.base
+        for at in range(its.first, its.behind):
+            state.demand[state.numbers[at]] += asked
 
 
 @inlined
-def _release(state, t):
-    for at in range(state.child_begin[t], state.child_begin[t + 1]):
-        other = state.child[at]
-        ready = state.end[t] + state.delay[other]
-        if ready > state.after[other]:
-            state.after[other] = ready
-        state.waiting[other] -= 1
+def _slowed_down(state, its):
+    # The rate of a transfer under what its ports are asked for. All links have one rate, so that
+    # the one that is asked for most says how much less there is of it. Most conditions here come
+    # out one way as often as the other: they are those of a minimum, for which nothing is guessed.
+    port = state.numbers[its.first]
+    factor = min(np.float32(1), _part(state, port, state.demand[port]))
+    link = its.first + 1
+    last = its.sinks - 1
+    if link <= last:
+        rate_of = state.numbers[link]
+        most = state.demand[rate_of]
+        second = third = fourth = most
+        while link <= last:
+            # Past the last link, that one again.
+            most = max(most, _demand(state, link))
+            second = max(second, _demand(state, min(link + 1, last)))
+            third = max(third, _demand(state, min(link + 2, last)))
+            fourth = max(fourth, _demand(state, min(link + 3, last)))
+            link += 4
+        most = max(max(most, second), max(third, fourth))
+        factor = min(factor, _part(state, rate_of, most))
+    if its.limited != 0:
+        port = state.numbers[its.sinks]
+        factor = min(factor, _part(state, port, state.demand[port]))
+    less = np.float32(1) - factor
+    return np.float32(np.float64(its.base) * (np.float64(1) - np.float64(less)))
+
+
+@inlined
+def _demand(state, at):
+    return state.demand[state.numbers[at]]
+
+
+@inlined
+def _part(state, port, asked):
+    # The part of what a port is asked for that it has, 1 where it is asked for nothing.
+    return state.rate[port] / asked if asked > 0 else np.float32(1)
+
+
+@inlined
+def _release(state, its):
+    for at in range(its.children, its.others):
+        other = state.transfers[state.numbers[at]]
+        other.after = max(other.after, its.end + other.delay)
+        other.waiting -= 1
+        if other.waiting == 0:
+            state.queue[other.place].ready = other.after
 
 
 @apart
@@ -182,39 +255,38 @@ def _run(state):
         there = count
         last, count = _activate(state, now, last, count)
         bytes_moved = count - there
-        for k in range(count):
-            t = state.live[k]
-            state.speed[t] = state.base[t]
         if congestion:
-            _slow_down(state, now, begun, step, count)
+            _ask(state, now, begun, step, count)
         kept = 0
         for k in range(count):
-            t = state.live[k]
-            start = state.start[t]
+            t = state.transfers[k].live
+            its = state.transfers[t]
+            start = its.start
             active = min(step, now - start)
-            after = state.after[t]
+            after = its.after
             if start < begun and begun - step <= after and after < begun:
                 # It could have started in the step in which the other ended.
                 active = now - max(start, after)
-            left = state.total[t] - state.moved[t]
-            moved = min(left, np.int64(np.float32(active) * state.speed[t]))
-            state.moved[t] += moved
+            speed = _slowed_down(state, its) if congestion else its.base
+            left = its.total - its.moved
+            moved = min(left, np.int64(np.float32(active) * speed))
+            its.moved += moved
             bytes_moved += moved
             if moved == left:
-                cycles = np.float32(moved) / state.speed[t]
+                cycles = np.float32(moved) / speed
                 whole = np.int64(cycles)
                 if np.float32(whole) < cycles:
                     whole += 1
-                state.end[t] = np.int64(np.float32(max(start, begun)) + np.float32(whole))
-                _release(state, t)
+                its.end = np.int64(np.float32(max(start, begun)) + np.float32(whole))
+                _release(state, its)
             else:
-                state.live[kept] = t
+                state.transfers[kept].live = t
                 kept += 1
         count = kept
         if count == 0 and last < 0:
             return 0
         idle = 0 if bytes_moved > 0 or count == 0 else idle + 1
-        coming = state.offset[state.queue[last]] if last >= 0 else now
+        coming = state.queue[last].offset if last >= 0 else now
         if idle > _PATIENCE and coming <= now:
             return -1
         now += step
