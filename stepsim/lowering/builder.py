@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, groupby
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -39,9 +40,13 @@ from stepsim.lowering.network import Carriage, Network, TimingParams, UnitSpec
 from stepsim.lowering.parking import parking_of
 from stepsim.lowering.rings import lay_rings
 from stepsim.lowering.rows.function_records import EncodedFunction, encode_function
+from stepsim.lowering.rows.registry import REGISTRY
 from stepsim.lowering.rows.row import element_bits, refused
-from stepsim.lowering.rows.unit_layout import in_order, layout_of
+from stepsim.lowering.rows.unit_layout import MOST_PARAMETER, in_order, layout_of
 from stepsim.lowering.source_tokens import SourceTokens
+
+_MANY: Final = {op: row.many for op, row in REGISTRY.items() if row.many is not None}
+"""Encoders of units of which a network has many in a row."""
 
 _EMPTY: Final = (0,) * 8
 """A slot that holds nothing yet."""
@@ -118,16 +123,17 @@ class ImageBuilder:
         if self._network.between is not None:
             self.private_words(message_words(len(self._network.between.rate), self._routes))
             return
-        routes, packets, longest = 0, 0, 0
+        packets, longest = 0, 0
+        channels = self._network.channels
         for unit in self._network.units:
-            if unit.op not in (SEND, MULTICAST):
-                continue
-            readers = 0 if unit.op == SEND else len(unit.outputs)
-            routes += 1 + readers
-            packets += sum(self._network.channels[c].capacity or 0 for c in unit.outputs)
-            packets += unit.params.get("packets", 0)
-            longest = max(longest, len(unit.params["path"]) + readers)
-        self._carried = (self.carriage.ports, routes, packets, longest)
+            if unit.op == SEND:
+                packets += channels[unit.outputs[0]].capacity or 0
+                longest = max(longest, len(unit.params["path"]))
+            elif unit.op == MULTICAST:
+                packets += sum(channels[c].capacity or 0 for c in unit.outputs)
+                packets += unit.params["packets"]
+                longest = max(longest, len(unit.params["path"]) + len(unit.outputs))
+        self._carried = (self.carriage.ports, self.carriage.routes, packets, longest)
         self.private_words(network_words(*self._carried))
 
     @property
@@ -376,13 +382,46 @@ class ImageBuilder:
             par,
         )  # fmt: skip
 
+    def _encode_many(self, specs: Sequence[UnitSpec]) -> NDArray[np.int64]:
+        """The same for units of `_MANY` that follow each other: a row for every field."""
+        try:
+            rows = [(*s.inputs, *s.outputs, *_MANY[s.op](self, s)) for s in specs]
+        except KeyError:
+            rows = []
+        numbers = [*chain.from_iterable(rows)]
+        if not (rows and min(numbers) >= 0 and max(numbers) < MOST_PARAMETER):
+            # Some cannot be used, and those one by one are named.
+            return np.array([self._encode(spec, -1) for spec in specs], np.int64).T
+        sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+        ends = len(self._params) + np.cumsum(sizes)
+        inputs = np.fromiter((len(spec.inputs) for spec in specs), np.int64, len(specs))
+        outputs = np.fromiter((len(spec.outputs) for spec in specs), np.int64, len(specs))
+        kinds = [layout_of(spec).code for spec in specs]
+        self._params.extend(numbers)
+        in0 = ends - sizes
+        constant = np.full(len(specs), 1)
+        return np.array(
+            [
+                len(self._slots) * constant, self._scratch * constant, kinds, -constant, inputs,
+                outputs, in0, in0 + inputs, in0 + inputs + outputs,
+            ]
+        )  # fmt: skip
+
     def _records(self, port_of: Mapping[int, int]) -> NDArray[np.void]:
-        """The records of the units; the units are encoded one by one."""
-        encoded = [
-            self._encode(spec, port_of.get(u, -1)) for u, spec in enumerate(self._network.units)
-        ]
-        units = np.zeros(len(encoded), UNIT)
-        columns = np.array(encoded, np.int64).reshape(-1, len(_FIELDS)).T
+        """The records of the units, which are encoded in their order."""
+        specs = self._network.units
+        # Carriers come after all other units.
+        first = next((u for u, spec in enumerate(specs) if spec.op in _MANY), len(specs))
+        encoded = [self._encode(spec, port_of.get(u, -1)) for u, spec in enumerate(specs[:first])]
+        parts = [np.array(encoded, np.int64).reshape(-1, len(_FIELDS)).T]
+        for many, run in groupby(specs[first:], lambda spec: spec.op in _MANY):
+            if many:
+                parts.append(self._encode_many(list(run)))
+            else:
+                rows = np.array([self._encode(spec, -1) for spec in run], np.int64)
+                parts.append(rows.T)
+        units = np.zeros(len(specs), UNIT)
+        columns = np.concatenate(parts, axis=1)
         for name, column in zip(_FIELDS, columns, strict=True):
             if np.any(column > _MAX_WORDS):
                 raise LoweringError(

@@ -22,7 +22,6 @@ from stepsim.lowering.network import (
     ChannelSpec,
     ChipLinks,
     Network,
-    UnitOrigin,
     UnitSpec,
 )
 
@@ -91,12 +90,15 @@ def with_carriers(
         A route has too many ports, or too many tokens may be under way.
     """
     made = _Carriers(network, (SEND, RECEIVE))
-    for c, way in enumerate(ways):
-        for path in way:
-            _check_ports(network.channels[c].name, len(path))
+    lengths = {len(path) for way in ways for path in way}
+    if max(lengths, default=0) > MOST_PORTS:
+        for c, way in enumerate(ways):
+            for path in way:
+                _check_ports(network.channels[c].name, len(path))
     for tree in trees:
         _check_ports(network.channels[tree.fifos[0]].name, len(tree.path) + len(tree.fifos))
-    legs = [[_Leg(path, _window(carriage, len(path))) for path in way] for way in ways]
+    window = {length: _window(carriage, length) for length in lengths}
+    legs = [[_Leg(path, window[len(path)]) for path in way] for way in ways]
     of_tree = {c for tree in trees for c in tree.fifos}
     for c, route in enumerate(legs):
         if c not in of_tree and route:
@@ -111,7 +113,9 @@ def with_carriers(
             f"{MOST_PACKETS:,} are supported. State flits.window of the network, or place "
             "operators nearer to each other"
         )
-    return replace(made.network(), carriage=carriage) if under_way else network
+    if not under_way:
+        return network
+    return replace(made.network(), carriage=replace(carriage, routes=made.routes))
 
 
 def _check_ports(name: str, ports: int) -> None:
@@ -170,21 +174,19 @@ class _Carriers:
         self._send, self._receive = ends
         self._units, self._channels = list(network.units), list(network.channels)
         self._carriers: list[UnitSpec] = []
-        self._routes = self.under_way = 0
+        self.routes = self.under_way = 0
         self._instead: dict[int, int | None] = {}
         """Of FIFOs that units no longer send to: what they send to, None for nothing more."""
         self.producer = {c: u for u, unit in enumerate(network.units) for c in unit.outputs}
 
     def network(self) -> Network:
         """The network with what was collected."""
-        units = (*map(self._left, self._units), *self._carriers)
-        return replace(self._network, units=units, channels=tuple(self._channels))
-
-    def _left(self, unit: UnitSpec) -> UnitSpec:
-        if self._instead.keys().isdisjoint(unit.outputs):
-            return unit
-        sent = (self._instead.get(c, c) for c in unit.outputs)
-        return replace(unit, outputs=tuple(c for c in sent if c is not None))
+        units = self._units
+        for u in {self.producer[c] for c in self._instead}:
+            sent = (self._instead.get(c, c) for c in units[u].outputs)
+            units[u] = units[u]._replace(outputs=tuple(c for c in sent if c is not None))
+        units += self._carriers
+        return replace(self._network, units=tuple(units), channels=tuple(self._channels))
 
     def leave_by(self, c: int, way: Sequence[_Leg]) -> None:
         """Have what a unit sends to a FIFO take its way."""
@@ -194,29 +196,30 @@ class _Carriers:
         """Carriers on the routes of a FIFO, ``behind`` so many others on its way; the number of the
         FIFO that tokens enter first."""
         name, origin = self._channels[c].name, self._network.units[self.producer[c]].origin
-        first = c
-        # From the consumer back, so that every carrier knows what it sends to.
-        numbers = range(len(self._channels), len(self._channels) + 2 * len(way), 2)
+        first = here = len(self._channels) if way else c
+        last = first + 2 * len(way) - 2
+        suffix = ""
         for leg, (path, window) in enumerate(way):
-            suffix = "" if behind + len(way) == 1 else f" {behind + leg + 1}"
-            self.under_way += window
-            self._channels.append(ChannelSpec(f"{name}: to network{suffix}", INTERFACE_DEPTH))
-            self._channels.append(ChannelSpec(f"{name}: under way{suffix}", window))
-            to = c if leg == len(way) - 1 else numbers[leg + 1]
-            here = numbers[leg]
-            first = here if leg == 0 else first
-            self._carriers.append(
+            if behind + len(way) > 1:
+                suffix = f" {behind + leg + 1}"
+            route, receiver = self.routes, self._next_number + 1
+            self._channels += (
+                ChannelSpec(f"{name}: to network{suffix}", INTERFACE_DEPTH),
+                ChannelSpec(f"{name}: under way{suffix}", window),
+            )
+            sent = {"route": route, "receiver": receiver, "path": path, "fifo": name}
+            self._carriers += (
                 UnitSpec(
-                    f"{name}: send{suffix}", self._send, (here,), (here + 1,),
-                    {
-                        "route": self._routes, "receiver": self._next_number + 1, "path": path,
-                        "fifo": name,
-                    },
-                    origin,
-                )
+                    f"{name}: send{suffix}", self._send, (here,), (here + 1,), sent, origin
+                ),
+                UnitSpec(
+                    f"{name}: receive{suffix}", self._receive, (here + 1,),
+                    (c if here == last else here + 2,), {"route": route}, origin,
+                ),
             )  # fmt: skip
-            self._end(f"{name}: receive{suffix}", here + 1, to, self._routes, origin)
-            self._routes += 1
+            self.under_way += window
+            self.routes += 1
+            here += 2
         return first
 
     def spread(self, tree: Tree, windows: Sequence[int], entries: Sequence[int]) -> None:
@@ -236,7 +239,7 @@ class _Carriers:
             UnitSpec(
                 f"{names[0]}: send", MULTICAST, (first,), under_way,
                 {
-                    "route": self._routes, "path": tree.path, "before": tree.before,
+                    "route": self.routes, "path": tree.path, "before": tree.before,
                     "ends": tree.ends, "fifo": names[0], "packets": widest,
                     "receivers": tuple(range(sender + 1, sender + 1 + len(names))),
                 },
@@ -244,11 +247,14 @@ class _Carriers:
             )
         )  # fmt: skip
         for reader, name in enumerate(names):
-            route = self._routes + 1 + reader
-            self._end(
-                f"{name}: receive", under_way[reader], entries[reader], route, producer.origin
-            )
-        self._routes += 1 + len(names)
+            route = self.routes + 1 + reader
+            self._carriers.append(
+                UnitSpec(
+                    f"{name}: receive", self._receive, (under_way[reader],), (entries[reader],),
+                    {"route": route}, producer.origin,
+                )
+            )  # fmt: skip
+        self.routes += 1 + len(names)
         leaving = [c for c in producer.outputs if c in tree.fifos]
         self._instead.update(dict.fromkeys(leaving[1:]))
         self._instead[leaving[0]] = first
@@ -256,8 +262,3 @@ class _Carriers:
     @property
     def _next_number(self) -> int:
         return len(self._units) + len(self._carriers)
-
-    def _end(self, name: str, under_way: int, to: int, route: int, origin: UnitOrigin) -> None:
-        self._carriers.append(
-            UnitSpec(name, self._receive, (under_way,), (to,), {"route": route}, origin)
-        )

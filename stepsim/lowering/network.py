@@ -76,8 +76,7 @@ class TimingParams:
         return 2 * front.request_latency * front.width + -(-queued // front.parts)
 
 
-@frozen
-class ChannelSpec:
+class ChannelSpec(NamedTuple):
     """A FIFO with one producer and one consumer. ``capacity=None`` means unbounded."""
 
     name: str
@@ -96,8 +95,7 @@ class UnitOrigin(NamedTuple):
 NO_ORIGIN: Final = UnitOrigin()
 
 
-@frozen
-class UnitSpec:
+class UnitSpec(NamedTuple):
     """One unit: its kind, the channel indices it reads and writes, and the kind's parameters.
 
     The parameter ``tokens`` of a source is a list of dicts: ``{"tile": [rows, cols, bytes, rd,
@@ -111,7 +109,7 @@ class UnitSpec:
     op: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = {}
     origin: UnitOrigin = NO_ORIGIN
 
 
@@ -124,6 +122,7 @@ class Carriage:
     ports : number of ports, by which the routes of the units ``SendPacket`` are given.
     flit_bytes : bytes of a flit.
     router, wire, inject, quantum, window : as the section ``flits`` of a network states them.
+    routes : number of routes of all carriers.
     """
 
     ports: int
@@ -133,6 +132,7 @@ class Carriage:
     inject: int = 2
     quantum: int = 4
     window: int | None = None
+    routes: int = 0
 
     def crossing(self, path: Sequence[int]) -> int:
         """Cycles from the creation of a packet of one flit to its arrival, without others."""

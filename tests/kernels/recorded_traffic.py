@@ -78,7 +78,7 @@ def record(image: Image) -> dict[str, Any]:
 def _with_bundle(spec: UnitSpec, bundle: int) -> UnitSpec:
     if "par" not in spec.params:
         return spec
-    return replace(spec, params={**spec.params, "par": bundle})
+    return spec._replace(params={**spec.params, "par": bundle})
 
 
 def _recorded(

@@ -116,7 +116,7 @@ def test_many_requests_as_in_the_interpreter(model: str) -> None:
     timing = TimingParams(hbm_channels=5, hbm_interval=3, memory_model=model)
     plain = ports_only(timing, traffic)
     units = tuple(
-        replace(unit, params={**unit.params, "tile": [97, 4], "view": [3]})
+        unit._replace(params={**unit.params, "tile": [97, 4], "view": [3]})
         if unit.op == "OffChipLoad" else unit
         for unit in plain.units
     )  # fmt: skip

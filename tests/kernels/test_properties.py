@@ -25,7 +25,7 @@ def is_deterministic(network: Network) -> bool:
 def deepened(network: Network, by: int | None) -> Network:
     """Every bounded channel with ``by`` more slots, or without bounds."""
     channels = tuple(
-        replace(c, capacity=None if by is None or c.capacity is None else c.capacity + by)
+        c._replace(capacity=None if by is None or c.capacity is None else c.capacity + by)
         for c in network.channels
     )
     return replace(network, channels=channels)

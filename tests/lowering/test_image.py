@@ -11,14 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from stepsim.errors import LoweringError
 from stepsim.graph.published_functions import MAPS
 from stepsim.kernels.driver import execute
 from stepsim.lowering import Image, Network, TimingParams, build_image
+from stepsim.lowering.builder import ImageBuilder
+from stepsim.lowering.rows.unit_layout import in_order, layout_of
 from tests.engine_backend import to_result
 from tests.lowering.support import load_store
 from tests.oracle.build import NetBuilder
 from tests.oracle.compare import assert_same
 from tests.oracle.random_networks import random_networks
+from tests.oracle.random_places import placed
 from tests.property_profile import profile
 
 ARRAYS = [f.name for f in fields(Image) if "NDArray" in str(f.type)]
@@ -139,3 +143,47 @@ def test_equal_functions_are_stored_once() -> None:
     assert words(1, 2) - words(1, 1) == words(1, 2, 3) - words(1, 1, 2) > 0
     assert words(1, 1, 1) - words(1, 1) == words(1, 1) - words(1)
     assert words(1, 1) - words(1) < words(1, 2) - words(1)
+
+
+def _placed() -> Network:
+    network = load_store()
+    return placed(network, [0, *[5] * (len(network.units) - 1)], rows=2, cols=3)
+
+
+def test_units_that_are_encoded_together_have_the_parameters_of_each() -> None:
+    network = _placed()
+    image = build_image(network)
+    builder = ImageBuilder(network)
+    builder.build()
+    many = 0
+    for u, spec in enumerate(network.units):
+        layout = layout_of(spec)
+        numbers = in_order(spec, layout, layout.row.encode(builder, spec))
+        if layout.row.many is None:
+            continue
+        many += 1
+        assert list(layout.row.many(builder, spec)) == numbers
+        record = image.units[u]
+        inputs, outputs = list(spec.inputs), list(spec.outputs)
+        assert (record["kind"], record["port"]) == (layout.code, -1)
+        assert (record["nin"], record["nout"]) == (len(inputs), len(outputs))
+        for place, expected in (("in0", inputs), ("out0", outputs), ("par", numbers)):
+            first = int(record[place])
+            assert image.params[first : first + len(expected)].tolist() == expected
+    assert many == 2
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"route": -1}, "parameter -1 is negative"),
+    ({"receiver": 1 << 60}, "is too large"),
+])  # fmt: skip
+def test_units_that_are_encoded_together_are_refused_one_by_one(
+    change: dict[str, int], message: str
+) -> None:
+    network = _placed()
+    units = tuple(
+        unit._replace(params={**unit.params, **change}) if unit.op == "SendPacket" else unit
+        for unit in network.units
+    )
+    with pytest.raises(LoweringError, match=f"SendPacket 't: send': .*{message}"):
+        build_image(replace(network, units=units))

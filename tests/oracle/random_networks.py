@@ -103,7 +103,7 @@ def without_deadlock(network: Network) -> Network:
         if not full:
             return network
         channels = [
-            replace(spec, capacity=None) if spec.name in full else spec for spec in network.channels
+            spec._replace(capacity=None) if spec.name in full else spec for spec in network.channels
         ]
         network = replace(network, channels=tuple(channels))
     return network
@@ -238,7 +238,7 @@ def _damage(draw: Draw, unit: UnitSpec) -> UnitSpec:
     if "times" in params:
         times = (params["times"] + params["times"][-1:])[: len(tokens)]
         params["times"] = times
-    return replace(unit, params={**params, "tokens": tokens})
+    return unit._replace(params={**params, "tokens": tokens})
 
 
 @st.composite
@@ -257,7 +257,7 @@ def faulty_networks(draw: Draw, max_steps: int = 8) -> Network:
     network = _grow(g, max_steps)
     if shallow or draw(st.booleans()):
         capacity = draw(st.integers(1, 2))
-        channels = [replace(spec, capacity=capacity) for spec in network.channels]
+        channels = [spec._replace(capacity=capacity) for spec in network.channels]
         network = replace(network, channels=tuple(channels))
     return _damaged(draw, network, 0)
 

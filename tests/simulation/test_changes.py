@@ -45,7 +45,7 @@ def test_the_image_of_other_depths_is_that_of_their_network(network: Network, da
     runs = run_depths(image, choices, limits=limits)
     for run, depths in enumerate(choices):
         channels = [
-            replace(spec, capacity=depths.get(number, spec.capacity))
+            spec._replace(capacity=depths.get(number, spec.capacity))
             for number, spec in enumerate(network.channels)
         ]
         expected = build_image(replace(network, channels=tuple(channels)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stepsim.errors import LoweringError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, int | list[int]]
 Encoder = Callable[["ImageBuilder", "UnitSpec"], Parameters]
+ListEncoder = Callable[["ImageBuilder", "UnitSpec"], Sequence[int]]
 
 
 @frozen
@@ -26,11 +27,14 @@ class Row:
     kind : declaration of the step function.
     encode : parameters of the kind by name, a list for a name with a star.
     inputs : number of inputs, where it differs between units of one kind.
+    many : of units without a port, private slots and scratch space, of which a network has
+        thousands in a row: their parameters, in the order of the declaration.
     """
 
     kind: UnitKind
     encode: Encoder
     inputs: int | None = None
+    many: ListEncoder | None = None
 
     def arity(self, side: str) -> int | None:
         """How many "inputs" or "outputs", None for one or more."""

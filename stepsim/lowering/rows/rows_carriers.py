@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from stepsim.kernels.units import carriers
@@ -49,10 +49,23 @@ def _receive(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {"route": int(spec.params["route"])}
 
 
+def _many_send(builder: ImageBuilder, spec: UnitSpec) -> Sequence[int]:
+    its = spec.params
+    path = its["path"]
+    return (
+        builder.carriage_record(spec), builder.flit_bytes, its["route"], its["receiver"],
+        len(path), *path,
+    )  # fmt: skip
+
+
+def _many_receive(builder: ImageBuilder, spec: UnitSpec) -> Sequence[int]:
+    return (spec.params["route"],)
+
+
 CARRIER_ROWS: Final[Mapping[str, Row]] = {
-    "SendPacket": Row(carriers.SEND, _send),
+    "SendPacket": Row(carriers.SEND, _send, many=_many_send),
     "MulticastPacket": Row(carriers.MULTICAST, _multicast),
-    "ReceivePacket": Row(carriers.RECEIVE, _receive),
+    "ReceivePacket": Row(carriers.RECEIVE, _receive, many=_many_receive),
     "SendMessage": Row(carriers.SEND, _send),
     "ReceiveMessage": Row(carriers.RECEIVE, _receive),
 }

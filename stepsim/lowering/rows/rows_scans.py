@@ -4,7 +4,6 @@ selectors."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +22,7 @@ _states = reduction(ACCUMULATIONS)
 
 def _of_states(builder: ImageBuilder, spec: UnitSpec) -> dict[str, Any]:
     """The parameters of every unit with states; only its first input carries elements."""
-    return dict(_states(builder, replace(spec, inputs=spec.inputs[:1])))
+    return dict(_states(builder, spec._replace(inputs=spec.inputs[:1])))
 
 
 def _second(

@@ -12,7 +12,8 @@ from stepsim.lowering.network import UnitSpec
 from stepsim.lowering.rows.registry import REGISTRY
 from stepsim.lowering.rows.row import Row, refused
 
-_MAX_PARAM: Final = 1 << 53
+MOST_PARAMETER: Final = 1 << 53
+"""Parameters of units are below it."""
 
 
 @frozen
@@ -58,15 +59,15 @@ def in_order(
     numbers: list[int] = []
     for name, signed in layout.parameters:
         value = values[name]
-        if type(value) is int and 0 <= value < _MAX_PARAM:
+        if type(value) is int and 0 <= value < MOST_PARAMETER:
             numbers.append(value)
             continue
         found = [int(v) for v in value] if isinstance(value, list) else [int(value)]
         if found and min(found) < 0 and not signed:
             negative = next(number for number in found if number < 0)
             raise refused(spec, f"parameter {negative} is negative")
-        if found and max(max(found), -min(found)) >= _MAX_PARAM:
-            large = next(number for number in found if abs(number) >= _MAX_PARAM)
+        if found and max(max(found), -min(found)) >= MOST_PARAMETER:
+            large = next(number for number in found if abs(number) >= MOST_PARAMETER)
             raise refused(spec, f"parameter {large} is too large")
         numbers += found
     return numbers

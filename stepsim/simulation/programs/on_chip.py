@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -124,24 +125,28 @@ def described_place(place: Any) -> Any:
 
 
 class NetworkLoads:
-    """What crossed the network on chip in a run.
-
-    Attributes
-    ----------
-    routes : FIFO and ports of every route, in the order of the numbers of routes.
-    """
+    """What crossed the network on chip in a run."""
 
     def __init__(
         self, placement: noc.Placement, network: Network, scratch: NDArray[np.int64], cycles: int
     ) -> None:
         topology = noc.Topology(placement.network)
         self._topology, self._cycles = topology, cycles
-        self.routes = routes_of(network)
-        self._senders, self._carriage = _senders(network), network.carriage
+        self._network, self._carriage = network, network.carriage
         ports = topology.port_count
+        routes = 0 if self._carriage is None else self._carriage.routes
         # Without a route there are no words of a network.
-        words = scratch if self.routes else np.zeros(network_words(ports, 0, 0, 0), np.int64)
-        self._loads = loads_of(words, ports, len(self.routes))
+        words = scratch if routes else np.zeros(network_words(ports, 0, 0, 0), np.int64)
+        self._loads = loads_of(words, ports, routes)
+
+    @cached_property
+    def _senders(self) -> list[UnitSpec]:
+        return _senders(self._network)
+
+    @cached_property
+    def routes(self) -> tuple[tuple[str, Path], ...]:
+        """FIFO and ports of every route, in the order of the numbers of routes."""
+        return routes_of(self._network)
 
     @property
     def has_packets(self) -> bool:
@@ -260,19 +265,24 @@ def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Netwo
     _, ports = placement.of_units(wiring)
     tiles = [*placement.tiles_of_units(wiring), *((port,) for port in ports.tolist())]
     ways = [
-        [leg for leg in way if set(tiles[leg.source]).isdisjoint(tiles[leg.target])]
+        [leg for leg in way if _is_apart(tiles[leg.source], tiles[leg.target])]
         for way in noc.legs_of(wiring)
     ]
     shared = _shared(its, wiring, tiles)
     of_tree = {c for fifos in shared for c in fifos}
-    copied = noc.copies_in_trees(its, wiring)
+    copied = frozenset(noc.copies_in_trees(its, wiring))
+    network_for = {
+        (reads, spread): noc.network_of_leg(its, reads=reads, shared=spread)
+        for reads in (False, True)
+        for spread in (False, True)
+    }
     legs: list[tuple[int, int, int]] = []
     fifos_of_legs: list[int] = []
     for c, way in enumerate(ways):
         for i, leg in enumerate(way):
             on_tree = c in of_tree and i == 0
             # Also where a single reader is elsewhere, so that it depends on no other place.
-            wanted = noc.network_of_leg(its, reads=leg.reads, shared=leg.source in copied)
+            wanted = network_for[leg.reads, leg.source in copied]
             # A tree begins at one tile.
             starts = tiles[leg.source][:1] if on_tree else tiles[leg.source]
             legs.append((*noc.nearest_tiles(topology, starts, tiles[leg.target], wanted), wanted))
@@ -294,6 +304,13 @@ def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Netwo
     return with_carriers(network, carriage, own, trees)
 
 
+def _is_apart(tiles: tuple[int, ...], others: tuple[int, ...]) -> bool:
+    """Whether two ends have no tile in common."""
+    if len(tiles) == len(others) == 1:
+        return tiles != others
+    return set(tiles).isdisjoint(others)
+
+
 def _shared(
     its: MachineNetwork, wiring: Wiring, tiles: Sequence[tuple[int, ...]]
 ) -> list[list[int]]:
@@ -304,21 +321,22 @@ def _shared(
     found = []
     for u, unit in enumerate(wiring.units):
         if unit.operator is None:
-            fifos = [c for c in unit.outputs if set(tiles[u]).isdisjoint(tiles[readers[c]])]
+            fifos = [c for c in unit.outputs if _is_apart(tiles[u], tiles[readers[c]])]
             found += [fifos] * (len(fifos) > 1)
     return found
 
 
 def _paths(topology: noc.Topology, legs: Sequence[tuple[int, int, int]]) -> list[Path]:
     """The route of every leg: from a place to a place over a network; one object for equal ones."""
-    pairs = np.array(legs, np.int64).reshape(-1, 3)
-    if not len(pairs):
+    if not legs:
         return []
-    once, which = np.unique(pairs, axis=0, return_inverse=True)
-    source, target, wanted = once.T
+    source, target, wanted = np.array(legs, np.int64).T
+    n = topology.places
+    once, which = np.unique((wanted * n + source) * n + target, return_inverse=True)
+    wanted, (source, target) = once // n**2, np.divmod(once % n**2, n)
     taken = noc.networks_taken(topology, wanted, source, target)
     routes = topology.routes(source, target, taken)
     paths = [
         tuple(routes.path[begin:end].tolist()) for begin, end in pairwise(routes.begin.tolist())
     ]
-    return [paths[i] for i in which.reshape(-1)]
+    return [paths[i] for i in which.tolist()]
