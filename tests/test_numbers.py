@@ -36,7 +36,7 @@ TABLES: dict[str, dict[str, str]] = {
     "architecture.md": {"command | runs": RULES},
     "cli.md": {
         "exit code | meaning": "tests/cli/test_documentation.py",
-        "option | meaning": "tests/cli/test_documentation.py",
+        "variable | meaning": RULES,
     },
     "compile.md": {
         "file | what it is": RULES,
@@ -133,6 +133,7 @@ PROSE: dict[str, dict[str, str]] = {
         "20,000": "stepsim.design.plan.checking:MOST_TILES",
     },
     "data.md": {"4 MB": "tests/test_docs.py"},
+    "cli.md": {"20 s": "bench/test_start_up.py", "70 s": "bench/test_start_up.py"},
     "deadlocks.md": {
         "4,000": "stepsim.sizing.deadlock:_MOST_RUNS",
         "50,000": "tests/sizing/test_deadlock.py",
