@@ -163,6 +163,24 @@ def test_updates_of_a_long_axis_take_no_memory_of_its_length(onnx: Any) -> None:
         from_onnx(model)
 
 
+def test_positions_of_an_axis_are_numbers_that_are_exact(onnx: Any) -> None:
+    model = two_nodes(onnx)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 2**24 + 1
+    del model.graph.node[1:]
+    node = onnx.helper.make_node("ArgMax", ["x"], ["y"], name="n", axis=1)
+    model.graph.node[0].CopyFrom(node)
+    with pytest.raises(CompileError, match="an axis of 16,777,217; known are axes up to"):
+        from_onnx(model)
+
+
+def test_weights_that_are_no_numbers_are_read_without_a_warning(onnx: Any) -> None:
+    """Of all kinds: some of them have processors report an invalid operation."""
+    model = two_nodes(onnx)
+    numbers = np.full(12, 0x7FA00000, np.uint32).view(np.float32).reshape(4, 3)
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(numbers, "w"))
+    assert {tensor.name for tensor in from_onnx(model).with_role("weight")} == {"w"}
+
+
 def test_no_axes_are_not_axes_left_out(onnx: Any) -> None:
     """An empty list takes no axis away, and a missing one all of size 1."""
     for axes, shape in (([], (1, 4)), (None, (4,))):

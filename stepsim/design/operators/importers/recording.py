@@ -14,7 +14,12 @@ from stepsim.design.operators.building.selecting import POSITION
 from stepsim.design.operators.importers.imported import ImportedGraph
 from stepsim.design.operators.importers.norm_folding import folded
 from stepsim.design.operators.importers.patterns import rewritten
-from stepsim.design.operators.importers.values import WHOLE_TYPES, Value, values_before
+from stepsim.design.operators.importers.values import (
+    MOST_POSITIONS,
+    WHOLE_TYPES,
+    Value,
+    values_before,
+)
 from stepsim.errors import CompileError, did_you_mean
 from stepsim.graph import without_source_lines
 
@@ -193,6 +198,11 @@ class _Record:
 
     def positions(self, count: int) -> Ref:
         """The numbers 0, 1, 2, ... as an input, which a run is given with the weights."""
+        if count > MOST_POSITIONS:
+            raise CompileError(
+                f"a run counts the positions of an axis of {count:,}; known are axes up to 2**24, "
+                "whose positions f32 holds exactly"
+            )
         if count not in self._positions:
             name = self._named(f"positions_{count}")
             self.arrays[name] = np.arange(count, dtype=np.float32)

@@ -158,8 +158,8 @@ def largest(
 
 def one_hot(indices: Value, count: int, place: Place) -> Value:
     """An axis of so many places, with 1 where the indices say and 0 elsewhere."""
-    if count < 1:
-        raise Unsupported(f"{count} classes; give their number")
+    if not 1 <= count <= of.MOST_POSITIONS:
+        raise Unsupported(f"{count} classes; known are 1 to 2**24")
     _check_computed(indices)
     places = of.constant(np.arange(count, dtype=np.float32), place)
     return of.elementwise("eq", (of.unsqueeze(indices, -1, place), places), place)

@@ -26,6 +26,10 @@ WHOLE_TYPES: Mapping[str, str] = {
 A reader passes the name of any other on; it is refused where the graph would have such a tensor."""
 
 
+MOST_POSITIONS = 1 << 24
+"""Positions of an axis are numbers of f32, which are exact up to here."""
+
+
 class Unsupported(Exception):
     """An operator with arguments that cannot be read; the text says why."""
 

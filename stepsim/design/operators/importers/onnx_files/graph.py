@@ -171,7 +171,7 @@ class _Reading:
             return _whole(of.constant(array), name)
         array = array.astype(np.float32)
         # Single numbers say what is done, and a mask is no weight, even if it hides nothing.
-        is_mask = np.any(array <= MINUS_INFINITY) or (array.ndim > 1 and not np.any(array))
+        is_mask = np.any(array <= MINUS_INFINITY) or (array.ndim > 1 and not np.any(array != 0))
         is_weight = array.size > 1 and not is_mask
         role = "weight" if is_weight else "constant"
         return Value(role, (), array.shape, {"name": name}, Place(), array)
