@@ -127,6 +127,8 @@ def test_names_that_are_not_text_are_refused(onnx: Any, tmp_path: Path, name: by
         ("ScatterND", ["x", "rows", "one"], {"reduction": "add"}),
         ("OneHot", ["x", "huge", "twice"], {}),
         ("Attention", ["q", "q", "q", "", "q"], {}),
+        ("Conv", ["w", "w"], {}),
+        ("Conv", ["q", "w"], {}),
     ],
 )
 def test_nodes_that_no_operator_takes_are_refused(

@@ -39,6 +39,8 @@ def _shaped(
 
 def conv(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x, w = given_inputs(inputs)[:2]
+    if not len(x.shape) == len(w.shape) > 2:
+        raise ValueError("input and weight have two axes and those of the window")
     steps, pads, apart = _shaped(x, attributes, list(w.shape[2:]))
     return windows.conv(x, w, input_at(inputs, 2), steps, pads, apart, attributes.get("group", 1),
                         at)  # fmt: skip
