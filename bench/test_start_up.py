@@ -1,4 +1,7 @@
-"""Start-up: cold compile, and whole processes whose engine is compiled. CPU seconds of children."""
+"""Start-up: cold compile, and whole processes whose engine is compiled. CPU seconds of children.
+
+The page cli.md states how long engines take to compile, as measured here.
+"""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ TABLES: dict[str, dict[str, str]] = {
     "architecture.md": {"command | runs": RULES},
     "cli.md": {
         "exit code | meaning": "tests/cli/test_documentation.py",
+        "option | meaning": "tests/cli/test_documentation.py",
         "variable | meaning": RULES,
     },
     "compile.md": {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import stepsim.workloads
+from stepsim.arguments import text_of
 from stepsim.design.configs import Config
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.models.blocks import RepeatedBlock, graph_of_sizes
@@ -206,9 +207,10 @@ def arguments_of(text: str) -> dict[str, stepsim.workloads.Field] | None:
 
     Raises
     ------
+    ArgError : ``text`` is not a text.
     CompileError, WorkloadError, UserCodeError : there is no such function, or the file raises.
     """
-    found = _of_file(text)
+    found = _of_file(text_of("arguments_of, text", text))
     if found is None or not _is_maker(found[0]):
         return None
     make, where = found[:2]
