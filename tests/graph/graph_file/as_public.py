@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,4 +87,4 @@ def _as_read(unit: UnitSpec, message: Any, folder: Path) -> UnitSpec:
         }
     elif unit.op == "ExpandRef":
         params.pop("whole", None)  # no field states it
-    return replace(unit, params=params)
+    return unit._replace(params=params)
