@@ -5,12 +5,18 @@ Usage: python -m bench.stage_calls MODEL TILE ROUTING
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import resource
 import sys
 import time
 
-import numpy as np
+# As `_prepare_process` of the command line does for a command; numpy reads the first when imported.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+gc.set_threshold(200_000, 20, 20)
+
+import numpy as np  # noqa: E402
 
 # The seconds that a result reports of its engine become CPU seconds, as all others here.
 time.perf_counter = time.process_time
