@@ -148,12 +148,12 @@ def run_npe(
         routes = multicast_routes(traffic, topology)
         limited[many] = 0
     rate = topology.rates()
-    base = np.minimum(rate[routes.path[routes.begin[:-1]]], _packet_rates(traffic, topology))
+    nominal = np.minimum(rate[routes.path[routes.begin[:-1]]], _packet_rates(traffic, topology))
     needs = with_channels(traffic, topology, routes, ready)
 
     def run(needs: Dependence, congestion: bool) -> Any:
         run = new_stepped_traffic(
-            ready, traffic.nbytes, base, routes.begin, routes.sinks, routes.path, limited, rate,
+            ready, traffic.nbytes, nominal, routes.begin, routes.sinks, routes.path, limited, rate,
             *needs, step=step, congestion=congestion,
         )  # fmt: skip
         if run_steps(run) < 0:

@@ -6,12 +6,17 @@ in `make checked` with every access to an array compared with its length.
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import stepsim.kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,3 +50,25 @@ def test_plain_python_gives_the_same(tests: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
     assert " passed" in done.stdout
+
+
+def test_no_field_of_a_record_is_an_attribute_of_numpys_records() -> None:
+    # Plain Python would read the attribute, compiled code the field.
+    modules = [
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(stepsim.kernels.__path__, "stepsim.kernels.")
+    ]
+    records = {
+        (module.__name__, name): value.names
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, np.dtype) and value.names
+    }
+    assert ("stepsim.kernels.noc.npe", "TRANSFER") in records
+    hidden = [
+        (*where, field)
+        for where, fields in records.items()
+        for field in fields
+        if hasattr(np.record, field)
+    ]
+    assert not hidden

@@ -76,7 +76,7 @@ TRANSFER: Final = np.dtype(
         ("first", np.int32),  # place of its path: source and links
         ("sinks", np.int32),
         ("behind", np.int32),  # end of its path
-        ("base", np.float32),  # bytes per cycle by its packets and its source
+        ("nominal", np.float32),  # bytes per cycle by its packets and its source
         ("limited", np.int32),  # whether the sink limits it; it is then one
         ("waiting", np.int32),  # transfers that it waits for
         ("delay", np.int64),  # cycles after them
@@ -110,15 +110,16 @@ _LAYOUT: Final = SteppedTraffic(
 
 
 def new_stepped_traffic(
-    offset: Any, total: Any, base: Any, begin: Any, sinks: Any, path: Any, limited: Any, rate: Any,
-    waiting: Any, delay: Any, child_begin: Any, child: Any, *, step: int, congestion: bool,
+    offset: Any, total: Any, nominal: Any, begin: Any, sinks: Any, path: Any, limited: Any,
+    rate: Any, waiting: Any, delay: Any, child_begin: Any, child: Any, *, step: int,
+    congestion: bool,
 ) -> SteppedTraffic:  # fmt: skip
     """Transfers before the first step.
 
     Parameters
     ----------
     offset, total : first cycle and bytes. [transfers]
-    base : bytes per cycle by packets and source. [transfers] float32
+    nominal : bytes per cycle by packets and source. [transfers] float32
     begin, sinks, path : first place of each path in ``path``, and first of its sinks.
     limited : whether the sink limits a transfer; it is then one. [transfers]
     rate : bytes per cycle of every port, of which all links have one. [ports] float32
@@ -131,7 +132,7 @@ def new_stepped_traffic(
     ready = np.where(waiting > 0, 0, NEVER)
     for name, values in (
         ("start", offset), ("total", total), ("after", ready), ("end", -1), ("first", begin[:-1]),
-        ("sinks", sinks), ("behind", begin[1:]), ("base", base), ("limited", limited),
+        ("sinks", sinks), ("behind", begin[1:]), ("nominal", nominal), ("limited", limited),
         ("waiting", waiting), ("delay", delay), ("children", child_begin[:-1] + len(path)),
         ("others", child_begin[1:] + len(path)),
     ):  # fmt: skip
@@ -187,7 +188,7 @@ def _ask(state, now, begun, step, count):
     for k in range(count):
         its = state.transfers[state.transfers[k].live]
         active = np.float32(now - max(begun, its.start))
-        asked = active / np.float32(step) * its.base
+        asked = active / np.float32(step) * its.nominal
         for at in range(its.first, its.behind):
             state.demand[state.numbers[at]] += asked
 
@@ -218,7 +219,7 @@ def _slowed_down(state, its):
         port = state.numbers[its.sinks]
         factor = min(factor, _part(state, port, state.demand[port]))
     less = np.float32(1) - factor
-    return np.float32(np.float64(its.base) * (np.float64(1) - np.float64(less)))
+    return np.float32(np.float64(its.nominal) * (np.float64(1) - np.float64(less)))
 
 
 @inlined
@@ -267,7 +268,7 @@ def _run(state):
             if start < begun and begun - step <= after and after < begun:
                 # It could have started in the step in which the other ended.
                 active = now - max(start, after)
-            speed = _slowed_down(state, its) if congestion else its.base
+            speed = _slowed_down(state, its) if congestion else its.nominal
             left = its.total - its.moved
             moved = min(left, np.int64(np.float32(active) * speed))
             its.moved += moved
