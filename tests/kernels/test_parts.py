@@ -15,6 +15,7 @@ from stepsim.kernels.build import part as one_part
 from stepsim.kernels.build.by_reference import by_reference
 from stepsim.kernels.build.entries import is_whole
 from stepsim.kernels.build.entry_point import EntryPoint, cached_entry
+from stepsim.kernels.build.jit import kernel
 from stepsim.kernels.build.part import Part, part
 from stepsim.kernels.build.settings import is_jit_disabled
 from stepsim.kernels.layout import State
@@ -46,9 +47,7 @@ def parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(parts, "cache_directory", lambda: tmp_path)
     monkeypatch.setenv("STEPSIM_CACHE_DIR", str(tmp_path / "engines"))
     monkeypatch.setattr(parts, "ADD", part(_add, "add"), raising=False)
-    parts.declare_parts.cache_clear()
-    yield parts
-    parts.declare_parts.cache_clear()
+    return parts
 
 
 def _engine(add: Any, times: int) -> EntryPoint:
@@ -102,6 +101,11 @@ def test_code_that_cannot_be_stored_is_used(
     (tmp_path / "file").touch()
     monkeypatch.setattr(parts, "cache_directory", lambda: tmp_path / "file" / "folder")
     assert _engine(parts.ADD, 2)(_state()) == 14
+
+
+def test_a_part_made_after_another_engine_was_compiled_is_known(parts: Any) -> None:
+    assert _engine(kernel(_add), 2)(_state()) == 14  # has no part
+    assert _engine(part(_add, "added later"), 3)(_state()) == 21
 
 
 def test_a_name_has_one_part(parts: Any) -> None:

@@ -48,13 +48,17 @@ class Parts:
 _made: dict[Any, Parts] = {}
 
 
-@cache
 def declare_parts() -> None:
-    """Make all parts known to numba, as functions of which it has no code."""
+    """Make all parts known to numba, as functions of which it has no code.
+
+    Each once: parts are there when their engine is imported, which may be after another was
+    compiled.
+    """
     for part in PARTS.values():
         _declare(part)
 
 
+@cache
 def _declare(part: Part) -> None:
     @type_callable(part)  # type: ignore[untyped-decorator]
     def _typed(context: Any) -> Any:
