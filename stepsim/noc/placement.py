@@ -158,6 +158,10 @@ class Placement:
     def _hash(self) -> int:
         return hash(str(self._key))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Texts have other hashes in another process.
+        return {name: value for name, value in vars(self).items() if name != "_hash"}
+
     def __repr__(self) -> str:
         net = self.network
         return (

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,6 +66,22 @@ def test_a_file_is_read_back(tmp_path: Path) -> None:
     assert hash(again) == hash(placement)
     assert again.ports[names()[0]] == 2
     assert again != Placement.row_major(program(), mesh())
+
+
+def test_a_placement_of_another_process_has_the_hash_of_an_equal_one() -> None:
+    placement = Placement.row_major(program(), mesh())
+    hash(placement)
+    compared = (
+        "import pickle, sys; from tests.noc.test_placement import Placement, mesh, program; "
+        "sent = pickle.load(sys.stdin.buffer); made = Placement.row_major(program(), mesh()); "
+        "print(sent == made, hash(sent) == hash(made))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", compared], input=pickle.dumps(placement), capture_output=True,
+        env={**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parents[2])},
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == [b"True", b"True"]
 
 
 def test_units_have_the_places_of_their_operators() -> None:
