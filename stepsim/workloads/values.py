@@ -233,10 +233,10 @@ def plain_bytes(text: str) -> str:
 
 
 def plain_share(text: str) -> str:
-    """``1%`` as ``0.01``; another text as it is."""
-    match = re.fullmatch(r"\s*([\d.]+(?:[eE][-+]?\d+)?)\s*%\s*", text)
+    """``1%`` as ``0.01``, the same number as if it were written so; another text as it is."""
+    match = re.fullmatch(r"\s*([-+]?[\d.]+)(?:[eE]([-+]?\d+))?\s*%\s*", text)
     try:
-        return text if match is None else str(float(match[1]) / 100)
+        return text if match is None else str(float(f"{match[1]}e{int(match[2] or 0) - 2}"))
     except ValueError:
         return text
 

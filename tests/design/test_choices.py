@@ -60,11 +60,23 @@ def test_bytes_have_units_on_the_command_line(text: str, size: int) -> None:
         fields_of(Choices)["budget"].parsed("41XB")
 
 
-@pytest.mark.parametrize(("text", "share"), [("1%", 0.01), ("0.5 %", 0.005), ("0.02", 0.02)])
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("1%", 0.01),
+        ("0.5 %", 0.005),
+        ("0.02", 0.02),
+        ("0.7%", 0.007),
+        ("2.9%", 0.029),
+        ("1e1%", 0.1),
+    ],
+)
 def test_shares_may_be_in_percent_on_the_command_line(text: str, share: float) -> None:
     assert fields_of(Choices)["max_slowdown"].parsed(text) == share
     with pytest.raises(st.errors.ArgError, match="expected a number from 0 to 1000, found "):
         fields_of(Choices)["max_slowdown"].parsed("1.2.3%")
+    with pytest.raises(st.errors.ArgError, match=r"from 0 to 1000, found -0\.01"):
+        fields_of(Choices)["max_slowdown"].parsed("-1%")
 
 
 def test_passes_need_a_budget_and_an_order() -> None:
