@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ def file_and_parts(
 ) -> tuple[Path, dict[str, list[Any]]]:
     """The file, and the values of every known part that follows its name, in order.
 
-    A comma belongs to the name of the file unless ``KEY=VALUE`` is all that follows it.
+    The name ends in front of the first known part, behind which nothing but parts may come. Other
+    commas belong to it, and to the names of its folders, unless ``KEY=VALUE`` is all that follows.
 
     Parameters
     ----------
@@ -26,12 +28,12 @@ def file_and_parts(
     ArgError : a part is not known, or its value is refused.
     """
     name, *parts = text.split(",")
-    while parts and not all(_is_part(part) for part in parts):
+    while parts and not (parts[0].partition("=")[0] in known or all(map(_is_part, parts))):
         name = f"{name},{parts.pop(0)}"
     found: dict[str, list[Any]] = {}
     for part in parts:
-        key, _, value = part.partition("=")
-        if key not in known:
+        key, equals, value = part.partition("=")
+        if not equals or key not in known:
             raise ArgError(
                 f"{option}: expected {' or '.join(f'{one}=' for one in known)} after the file, "
                 f"found '{part}'"
@@ -59,5 +61,5 @@ def single(option: str, parts: Mapping[str, list[Any]]) -> dict[str, Any]:
 
 
 def _is_part(text: str) -> bool:
-    key, equals, _ = text.partition("=")
-    return bool(equals) and key.isidentifier()
+    key, equals, value = text.partition("=")
+    return bool(equals) and key.isidentifier() and os.sep not in value

@@ -90,6 +90,14 @@ def test_files_of_timeline_and_events(feed, tmp_path: Path) -> None:
     assert b"critical path" in trace.read_bytes()
 
 
+def test_names_of_files_and_folders_may_have_commas(feed, tmp_path: Path) -> None:
+    folder = tmp_path / "d,lr=0.1"
+    folder.mkdir()
+    trace = folder / "run,1.pftrace"
+    assert feed("--perfetto", f"{trace},span=10:500").code == 0
+    assert trace.exists()
+
+
 def test_a_span_after_the_end_is_told_with_the_end(feed, tmp_path: Path) -> None:
     trace = tmp_path / "run.pftrace"
     cycles = feed("--json").json()["cycles"]
@@ -109,6 +117,8 @@ def test_a_span_after_the_end_is_told_with_the_end(feed, tmp_path: Path) -> None
         (("--perfetto", "t,span=5"), "--perfetto: span: expected two ascending cycles"),
         (("--perfetto", "t,span=1:5,span=2:6"), "--perfetto: span is given 2 times"),
         (("--perfetto", "t,bins=7"), "--perfetto: expected span= or stream= after the file"),
+        (("--perfetto", "t,span=1:5,silu"), "span= or stream= after the file, found 'silu'"),
+        (("--perfetto", "t,stream=a/b,c"), "span= or stream= after the file, found 'c'"),
         (("--perfetto", "no/t"), "no/t: cannot be written"),
         (("--events", "e.csv"), "expected a name that ends in .parquet"),
         (("--perfetto", "t,stream=nothing"), "--perfetto: stream: there is no FIFO 'nothing'"),
