@@ -77,8 +77,7 @@ def of_function(function: Callable[..., Any], name: str, where: str) -> type[Wor
             raise WorkloadError(
                 f"{where}: argument {one.name} has no type; annotate it, as in {one.name}: int"
             )
-        made = field() if default is one.empty else field(default=default)
-        parameters.append((one.name, hint, made))
+        parameters.append((one.name, hint, _field(default)))
     return make_dataclass(
         name,
         parameters,
@@ -94,6 +93,15 @@ def of_function(function: Callable[..., Any], name: str, where: str) -> type[Wor
             "_traces": traces,
         },
     )
+
+
+def _field(default: Any) -> Any:
+    """A field with the default of an argument."""
+    if default is inspect.Parameter.empty:
+        return field()
+    if type(default).__hash__ is None:  # which dataclasses refuse, before the field is looked at
+        return field(default_factory=lambda: default)
+    return field(default=default)
 
 
 class _OfProgram(Workload):

@@ -311,7 +311,40 @@ def layer(rows: int = 32, width=16, kind: Literal["one", "two"] = "one", mask=No
 
 def clashing(rows: int = 32, tile: int = 16):
     return layer(rows)
+
+
+def helping(help: int = 1):
+    return layer()
+
+
+def modelled(model: str = "small"):
+    return layer()
+
+
+def inverse(no_fit: int = 1):
+    return layer()
+
+
+def mutable(rows: int = 32, widths: list = [16], named: dict = {}, options: int = 1):
+    return layer(rows, *widths)
+
+
+def positional(rows: int, /):
+    return layer(rows)
+
+
+largest = max
 """
+
+
+def test_arguments_with_defaults_that_change_have_no_option(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OF_FUNCTION)
+    target = f"{tmp_path}/own.py:mutable"
+    found = json.loads(cli("compile", target, "--rows", "64", "--json").out)
+    assert "m 4x16" in found["kernels"][0]["loops"]
+    shown = cli("compile", target, "--help").out
+    assert "--options" in shown
+    assert [text for text in ("--widths", "--named") if text in shown] == []
 
 
 def test_arguments_of_a_function_are_options(cli: Cli, tmp_path: Path) -> None:
@@ -328,6 +361,11 @@ def test_arguments_of_a_function_are_options(cli: Cli, tmp_path: Path) -> None:
         ((target, "--rows", "0"), "--rows: expected a whole number from 1, found 0"),
         ((target, "--tokens", "3"), "No such option: --tokens"),
         ((f"{tmp_path}/own.py:clashing",), "clashes with the option --tile of stepsim compile"),
+        ((f"{tmp_path}/own.py:helping",), "clashes with the option --help of stepsim compile"),
+        ((f"{tmp_path}/own.py:inverse",), "clashes with the option --no-fit of stepsim compile"),
+        ((f"{tmp_path}/own.py:modelled",), "clashes with the argument MODEL of stepsim compile"),
+        ((f"{tmp_path}/own.py:positional",), "rows: the argument has no value, and cannot be"),
+        ((f"{tmp_path}/own.py:largest",), "own.py:largest: the arguments of "),
     ):
         refused = cli("compile", *arguments)
         assert refused.code == 2

@@ -236,6 +236,16 @@ MISTAKES = {
         (),
         "own.py:f: workload f, parameter m: expected an annotation of int, float, bool, str, ",
     ),
+    "a list as default": (
+        RETURN.format("m: tuple[int, ...] = [4]"),
+        (),
+        "own.py:f: workload f, parameter m: expected a tuple as default, found the list [4]",
+    ),
+    "a mapping as default": (
+        RETURN.format("m={}"),
+        (),
+        "own.py:f: workload f, parameter m: expected an annotation of int, float, bool, str, ",
+    ),
     "name of types only": (
         ROWS + "    x: ClassVar['Later']\n",
         (),

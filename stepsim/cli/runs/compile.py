@@ -230,15 +230,19 @@ def _compile(
 def _command(own: Mapping[str, Field]) -> Any:
     """The command for a function of the user, whose arguments are options."""
     groups = (options_of(own), TargetOptions, options_of(_CHOICES))
+    # The first parameters are the groups.
     taken = {
-        *signature(_compile).parameters,
+        "help",
+        *list(signature(_compile).parameters)[len(groups) :],
         *(one.name for of in groups[1:] for one in fields(of)),
+        *(f"no_{name}" for name, field in _CHOICES.items() if field.kind.is_flag),
     }
     for name in own:
         if name in taken:
+            used = "argument MODEL" if name == "model" else f"option {option_name(name)}"
             raise ArgError(
-                f"the argument {name} of the function clashes with the option {option_name(name)} "
-                f"of stepsim compile; choose another name, such as model_{name}"
+                f"the argument {name} of the function clashes with the {used} of stepsim compile; "
+                f"choose another name, such as my_{name}"
             )
     panels = {**_PANELS, "Workload": (*own, "routing", "routings")}
     app = typer.Typer(add_completion=False)

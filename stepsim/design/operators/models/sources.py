@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import stepsim.workloads
-from stepsim.arguments import text_of
+from stepsim.arguments import shown, text_of
 from stepsim.design.configs import Config
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.models.blocks import RepeatedBlock, graph_of_sizes
@@ -218,7 +218,7 @@ def arguments_of(text: str) -> dict[str, stepsim.workloads.Field] | None:
         hints = get_type_hints(make, include_extras=True)
     except Exception:  # a name that does not exist; defaults may imply the types
         hints = {}
-    taken = signature(make).parameters
+    taken = _parameters(make, where)
     any_size = any(one.kind is Parameter.VAR_KEYWORD for one in taken.values())
     sizes = stepsim.workloads.fields_of(ModelSizes)
     fields = {name: field for name, field in sizes.items() if any_size or name in taken}
@@ -258,12 +258,32 @@ def _is_maker(made: Any) -> bool:
     return callable(made) and not is_model(made)
 
 
+def _parameters(make: Callable[..., Any], where: str) -> Mapping[str, Parameter]:
+    """The arguments of a function.
+
+    Raises
+    ------
+    CompileError : they are not known, as those of some functions that are not written in Python.
+    """
+    try:
+        return signature(make).parameters
+    except (TypeError, ValueError):
+        raise CompileError(
+            f"{where}: the arguments of {shown(make)} are not known; write a function that calls it"
+        ) from None
+
+
 def _check_sizes(make: Callable[..., Any], where: str, sizes: Mapping[str, Any]) -> None:
     """Reject sizes that a function does not take, and arguments that none of them gives, before the
     call raises a TypeError."""
-    taken = signature(make).parameters
+    taken = _parameters(make, where)
     named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     for name, one in taken.items():
+        if one.kind is Parameter.POSITIONAL_ONLY and one.default is Parameter.empty:
+            raise CompileError(
+                f"{where}: {name}: the argument has no value, and cannot be given one by its name; "
+                "leave out the '/' behind it"
+            )
         if one.kind in named and one.default is Parameter.empty and name not in sizes:
             raise CompileError(
                 f"{where}: {name}: the argument has no value; give it one by "
