@@ -127,6 +127,11 @@ def test_names_that_are_not_text_are_refused(onnx: Any, tmp_path: Path, name: by
         ("ScatterND", ["x", "rows", "one"], {"reduction": "add"}),
         ("OneHot", ["x", "huge", "twice"], {}),
         ("Attention", ["q", "q", "q", "", "q"], {}),
+        ("Split", ["x", "beyond"], {}),
+        ("Split", ["x", "again"], {"axis": 1}),
+        ("Split", ["x"], {"num_outputs": 2}),
+        ("Gemm", ["q", "w"], {"transB": 1}),
+        ("Gemm", ["x", "w", "stack"], {}),
         ("Conv", ["w", "w"], {}),
         ("Conv", ["q", "w"], {}),
     ],
@@ -144,6 +149,7 @@ def test_nodes_that_no_operator_takes_are_refused(
     )
     kind = onnx.TensorProto.FLOAT
     model.graph.input.append(onnx.helper.make_tensor_value_info("q", kind, [1, 2, 4, 8]))
+    model.graph.input.append(onnx.helper.make_tensor_value_info("stack", kind, [5, 2, 3]))
     del model.graph.node[1:]
     model.graph.node[0].CopyFrom(onnx.helper.make_node(op, inputs, ["y"], name="n", **attributes))
     with pytest.raises(CompileError, match=r"from_onnx\(two\)"):

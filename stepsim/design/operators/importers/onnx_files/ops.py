@@ -90,6 +90,8 @@ def _matmul(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 def _gemm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x, y = given_inputs(inputs)[:2]
+    if not len(x.shape) == len(y.shape) == 2:
+        raise ValueError("both factors are matrices")
     if attributes.get("transA", 0):
         x = of.permute(x, (1, 0), at)
     made = of.linear(x, y, None, at) if attributes.get("transB", 0) else of.matmul(x, y, at)
@@ -97,6 +99,8 @@ def _gemm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     bias, beta = input_at(inputs, 2), attributes.get("beta", 1.0)
     if bias is None or beta == 0.0:
         return made
+    if np.broadcast_shapes(bias.shape, made.shape) != made.shape:
+        raise ValueError("what is added has no more axes than the product, and none that is longer")
     return of.elementwise("add", (made, of.scaled(bias, beta, at)), at)
 
 
@@ -219,8 +223,12 @@ def _slice(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 def _split(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value, ...]:
     x, axis = first_input(inputs), attributes.get("axis", 0)
     sizes = attributes.get("split") or whole_numbers(input_at(inputs, 1), "sizes")
+    if sizes and (min(sizes) < 0 or sum(sizes) != x.shape[of.axis_of(axis, len(x.shape))]):
+        raise ValueError(f"parts of {sizes} are not the whole axis")
     if not sizes:
         pieces = attributes["outputs"]
+        if attributes.get("num_outputs", pieces) != pieces:
+            raise ValueError(f"num_outputs is {attributes['num_outputs']} of {pieces} results")
         size = -(-x.shape[axis] // pieces)
         sizes = [min(size, x.shape[axis] - i * size) for i in range(pieces)]
     return of.split(x, sizes, axis, at)
