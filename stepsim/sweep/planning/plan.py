@@ -235,11 +235,16 @@ class Plan:
 
     def differences(self, parts: Mapping[str, str]) -> list[str]:
         """Names of the parts that differ in another plan."""
-        differing = [name for name, digest in self.parts.items() if parts.get(name) != digest]
+        differing = differing_parts(self.parts, parts)
         if DESIGN_POINTS in differing:
             # If the design points differ, everything does.
             differing = [name for name in differing if name not in OF_POINTS]
         return differing
+
+
+def differing_parts(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """Names of the parts that differ, and of those that only one of two plans has."""
+    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
 
 
 def _count(number: int, what: str) -> str:

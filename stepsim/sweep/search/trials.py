@@ -15,7 +15,7 @@ from stepsim.sweep.analysis.labels import flat
 from stepsim.sweep.backends import Backend
 from stepsim.sweep.planning.designs import Design, resolve_points
 from stepsim.sweep.planning.optional_measures import measure_problems, optional_measures
-from stepsim.sweep.planning.plan import CODE, Needs, Plan, traces_of, unread_keys
+from stepsim.sweep.planning.plan import CODE, Needs, Plan, differing_parts, traces_of, unread_keys
 from stepsim.sweep.planning.points import Point
 from stepsim.sweep.planning.services import (
     columns_of,
@@ -60,7 +60,9 @@ class SearchPlan(Plan):
     def parts(self) -> dict[str, str]:
         """SHA-256 of the inputs of the rows, apart from versions and the designs."""
         later = {
-            name for name in ("ensemble", "bounds", "batch", "service") if getattr(self.spec, name)
+            name
+            for name in ("ensemble", "bounds", "batch", "service")
+            if getattr(self.spec, name) not in (None, False)
         }
         keys = {*_OF_ROWS, *later}
         common = self.spec.model_dump(mode="json", include=keys)
@@ -68,7 +70,7 @@ class SearchPlan(Plan):
         return {name: digest_of_json(content) for name, content in contents.items()}
 
     def differences(self, parts: Mapping[str, str]) -> list[str]:
-        return [name for name, digest in self.parts.items() if parts.get(name) != digest]
+        return differing_parts(self.parts, parts)
 
 
 @dataclass(frozen=True)
