@@ -131,9 +131,5 @@ def test_bounds_are_part_of_what_a_sweep_is(tmp_path: Path) -> None:
     with pytest.raises(SweepError, match="bounds"):
         run_sweep({**SPEC, "grid": {"tile": [4]}, "bounds": True}, place, resume=True)
     bounded = swept(tmp_path / "bounded", grid={"tile": [4]}, bounds=True, ensemble=2)
-    with pytest.raises(
-        SweepError,
-        match=r"another sweep, it differs in bounds, ensemble;|"
-        r"another sweep, it differs in ensemble, bounds;",
-    ):
+    with pytest.raises(SweepError, match="another sweep, it differs in ensemble, bounds;"):
         run_sweep({**SPEC, "grid": {"tile": [4]}}, bounded, resume=True)
