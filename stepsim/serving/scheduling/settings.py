@@ -67,7 +67,11 @@ class SchedulingChoices:
     ] = None
     max_num_active_seqs: Annotated[
         int | None,
-        Param("a lower limit of requests that run at a time", "requests", otherwise="max_num_seqs"),
+        Param(
+            "requests that run at a time, if fewer than max_num_seqs",
+            "requests",
+            otherwise="max_num_seqs",
+        ),
     ] = None
     block_size: Annotated[int | None, Param("tokens of a KV block", "tokens", otherwise="16")] = (
         None
