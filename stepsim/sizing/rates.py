@@ -11,10 +11,9 @@ N. With ``II`` between steps, ``D`` from a take to its completion, and FIFOs wit
 A FIFO holds the tokens that its producer sends before its consumer starts. Start times ``s`` with
 ``s[consumer] - s[producer] >= bound`` on every FIFO, and every sink as early as possible, are
 chosen so that tokens wait where they are small; a closed form turns them into depths. Corrections
-to the paper (StreamTensor, sections 4.4 to 4.8): the hop of a FIFO is part of the bound;
-a reduction's first token takes ``(out_period - 1)`` *effective* intervals, those of the
-slowest kernel upstream (0b item 7), or the depths can deadlock; sinks are bounded, or slack moves
-to a kernel on which others depend.
+to the paper (StreamTensor): the hop of a FIFO is part of the bound; a reduction's first token takes
+``(out_period - 1)`` *effective* intervals, those of the slowest kernel upstream, or the depths can
+deadlock; sinks are bounded, or slack moves to a kernel on which others depend.
 """
 
 from __future__ import annotations
@@ -277,7 +276,7 @@ def most_tokens(
     Its source pushes token ``k`` at ``first + k * source``. Its sink pops token ``j`` when it is
     due, ``delay + j * sink``, when it can be seen, ``hop`` cycles after its push, and no earlier
     than ``sink`` after the pop before. A token takes its slot when it is pushed; a push and a pop
-    in one cycle cancel (StreamTensor, section 4.2, with the corrections of traps T4 and T5).
+    in one cycle cancel (StreamTensor, with the hop as part of the delay only).
     """
     begun = max(delay, first + hop)
     if source >= sink:

@@ -1,8 +1,7 @@
 """A comparison of FIFO sizing methods, on compiled programs and networks of stepping kernels.
 
 Blanket depths, the peak of one unbounded run, greedy shrinking, random search and simulated
-annealing are the methods of FIFOAdvisor (ASP-DAC 2026), named by section 7 of the specification.
-The same runs judge all methods.
+annealing are the methods of FIFOAdvisor (ASP-DAC 2026). The same runs judge all methods.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The source pushes token ``k`` at ``first + k * source_interval``. The sink pops token ``j`` when it
 is due (``delay + j * sink_interval``), when it can be seen (``hop`` cycles after its push) and no
 earlier than ``sink_interval`` after the pop before. A token takes its slot when it is pushed; a
-push and a pop in one cycle cancel. Source: StreamTensor, section 4.2 (printed), with the
-corrections of traps T4 and T5: ``hop`` is part of the delay only.
+push and a pop in one cycle cancel. Source: the equations that StreamTensor prints, with the
+correction that ``hop`` is part of the delay only.
 """
 
 from __future__ import annotations
