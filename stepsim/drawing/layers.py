@@ -40,7 +40,12 @@ class Layout:
 
 
 def layered(
-    sizes: Sequence[Point], edges: Sequence[tuple[int, int]], *, across: float, down: float
+    sizes: Sequence[Point],
+    edges: Sequence[tuple[int, int]],
+    *,
+    across: float,
+    down: float,
+    free: Sequence[float] | None = None,
 ) -> Layout:
     """Lay out boxes, so that every edge leads downward that closes no cycle.
 
@@ -49,11 +54,12 @@ def layered(
     sizes : width and height of each box.
     edges : number of the source and of the target, which are two boxes.
     across, down : least distance between boxes of a layer, and between layers.
+    free : width that each box has for itself, if that is not its own.
     """
     upward = _closing(len(sizes), edges)
     turned = [edge[::-1] if i in upward else edge for i, edge in enumerate(edges)]
     levels = _levels(len(sizes), turned)
-    widths = [width for width, _ in sizes]
+    widths = [width for width, _ in sizes] if free is None else list(free)
     chains: list[list[int]] = []
     for source, target in turned:
         chain = [source]

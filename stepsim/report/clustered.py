@@ -19,6 +19,9 @@ _PAD = 10.0
 _HEAD = 14.0
 """Room for the title of a cluster."""
 
+_APART = 2.0
+"""Least distance between the text of an edge and the side of a frame."""
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -36,6 +39,7 @@ def clustered(
     edges: Sequence[tuple[int, int]],
     clusters: Sequence[Sequence[int]],
     *,
+    texts: Sequence[float],
     across: float,
     down: float,
 ) -> tuple[Layout, tuple[Frame, ...]]:
@@ -48,10 +52,14 @@ def clustered(
     ----------
     sizes, edges, across, down : as in `layered`.
     clusters : numbers of the boxes in each; no box is in two of them.
+    texts : width of the text of each edge, which is above its end; no text lies across the side of
+        a frame.
     """
     chosen = _acyclic(edges, clusters)
     owner = {node: one for one in chosen for node in clusters[one]}
-    insides = {one: _Inside(clusters[one], owner, sizes, edges, across, down) for one in chosen}
+    insides = {
+        one: _Inside(clusters[one], owner, sizes, edges, texts, across, down) for one in chosen
+    }
     outer: list[int] = []  # cluster -1 - one, or the number of a box
     place: dict[int, int] = {}
     for node in range(len(sizes)):
@@ -69,6 +77,12 @@ def clustered(
         [(end(edges[n][0]), end(edges[n][1])) for n in outside],
         across=across,
         down=down,
+        free=[
+            insides[-1 - key].size[0]
+            if key < 0
+            else _free(sizes[key][0], [texts[n] for n in outside if edges[n][1] == key], across)
+            for key in outer
+        ],
     )
     corners = {
         -1 - key: (x - insides[-1 - key].size[0] / 2, y - insides[-1 - key].size[1] / 2)
@@ -97,6 +111,14 @@ def clustered(
     return Layout(found.width, found.height, tuple(centers), tuple(paths)), frames
 
 
+def _free(width: float, texts: Sequence[float], across: float) -> float:
+    """The width of a box, or more where the texts above it would reach beyond the gaps."""
+    if not texts:
+        return width
+    reach = width * (1 - 1 / len(texts)) + max(texts)
+    return max(width, reach - 2 * (across - _APART))
+
+
 class _Inside:
     """The layout of one cluster, with a place for every edge that enters it and one below all."""
 
@@ -106,6 +128,7 @@ class _Inside:
         owner: dict[int, int],
         sizes: Sequence[Point],
         edges: Sequence[tuple[int, int]],
+        texts: Sequence[float],
         across: float,
         down: float,
     ) -> None:
@@ -130,11 +153,14 @@ class _Inside:
         links += [(top, node) for node in range(len(own)) if node not in fed]
         links += [(node, bottom) for node in range(len(own)) if node not in read]
         found = layered(boxes, links, across=across, down=down)
-        # Without the layer of what was only needed to fix the first one.
-        self._left, self._top = _PAD, _PAD + _HEAD - down * (0.5 if not entering else 1.0)
-        self.size = (found.width + 2 * _PAD, found.height + self._top + _PAD - down * 0.5)
         self._centers = found.centers
         self._paths = dict(zip(numbers, found.paths, strict=False))
+        ends = [(self._paths[n][-1][0], texts[n] / 2) for n in (*self.own, *entering)]
+        right = max([found.width + _PAD, *(x + half + _APART for x, half in ends)])
+        self._left = max([_PAD, *(half + _APART - x for x, half in ends)])
+        # Without the layer of what was only needed to fix the first one.
+        self._top = _PAD + _HEAD - down * (0.5 if not entering else 1.0)
+        self.size = (right + self._left, found.height + self._top + _PAD - down * 0.5)
 
     def center(self, node: int, corner: Point) -> Point:
         """Where a box lies if the cluster has its corner there."""

@@ -78,11 +78,11 @@ def picture_of(outline: Outline, room: float = 0.0) -> Picture:
         if stage := place_of(one["name"]).stage:
             stages.setdefault(stage, []).append(number)
     titles = [stage for stage, members in stages.items() if len(members) > 1]
+    texts = tuple(_edge_text(one) for one in outline["edges"])
     layout, frames = clustered(
         [box.size for box in boxes], edges, [stages[one] for one in titles],
-        across=_ACROSS, down=_DOWN,
+        texts=[text_width(text) for text in texts], across=_ACROSS, down=_DOWN,
     )  # fmt: skip
-    texts = tuple(_edge_text(one) for one in outline["edges"])
     return Picture(boxes, edges, texts, layout, tuple((titles[f.cluster], f) for f in frames))
 
 

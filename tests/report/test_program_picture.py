@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 import stepsim as st
+from stepsim.drawing import Layout, end_of, placed_labels, text_width
 from stepsim.report import write_picture
-from stepsim.report.clustered import clustered
+from stepsim.report.clustered import Frame, clustered
 from stepsim.report.program_picture import picture_of, program_page, program_svg
 from stepsim.results import outline_of
 from stepsim.simulation import wired
@@ -58,11 +62,48 @@ def test_boxes_do_not_overlap_and_frames_hold_their_own() -> None:
     assert sum(inside) == sum("norm" in box.about for box in picture.boxes)
 
 
+def crossed(layout: Layout, frames: tuple[Frame, ...], texts: list[str]) -> list[tuple[Frame, str]]:
+    """Frames and the texts of edges that lie across one of their sides."""
+    found = []
+    ends = [(*end_of(path), text) for path, text in zip(layout.paths, texts, strict=True) if text]
+    for x, y, text in placed_labels(ends):
+        left, right = x - text_width(text) / 2, x + text_width(text) / 2
+        for frame in frames:
+            beside = right <= frame.left or frame.left + frame.width <= left
+            apart = beside or y + 5.5 <= frame.top or frame.top + frame.height <= y - 5.5
+            inside = frame.left <= left and right <= frame.left + frame.width
+            if not apart and not inside:
+                found.append((frame, text))
+    return found
+
+
+def test_no_text_lies_across_the_side_of_a_frame() -> None:
+    picture = picture_of(outline_of(wired(block())))
+    frames = tuple(frame for _, frame in picture.frames)
+    assert crossed(picture.layout, frames, list(picture.texts)) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_text_lies_across_a_frame_of_random_graphs(seed: int) -> None:
+    draw = random.Random(seed)
+    nodes = draw.randrange(4, 25)
+    edges = [(a, b) for b in range(1, nodes) for a in {draw.randrange(b), draw.randrange(b)}]
+    texts = ["x" * draw.randrange(40) for _ in edges]
+    split = draw.randrange(2, nodes)
+    layout, frames = clustered(
+        [(draw.uniform(20, 90), 30.0) for _ in range(nodes)], edges,
+        [range(split // 2), range(split // 2, split)],
+        texts=[text_width(text) for text in texts], across=30, down=150,
+    )  # fmt: skip
+    assert len(frames) == 2
+    assert crossed(layout, frames, texts) == []
+
+
 def test_a_cluster_on_a_cycle_has_no_frame() -> None:
     sizes = [(10.0, 10.0)] * 3
-    _, frames = clustered(sizes, [(0, 1), (1, 2)], [[0, 1]], across=5, down=5)
+    _, frames = clustered(sizes, [(0, 1), (1, 2)], [[0, 1]], texts=[0, 0], across=5, down=5)
     assert [one.cluster for one in frames] == [0]
-    _, frames = clustered(sizes, [(0, 1), (1, 2)], [[0, 2]], across=5, down=5)
+    _, frames = clustered(sizes, [(0, 1), (1, 2)], [[0, 2]], texts=[0, 0], across=5, down=5)
     assert frames == ()
 
 
