@@ -23,7 +23,7 @@ def run_table(row: Row, title: str) -> TerminalTable:
     time = row.get("milliseconds")
     table.add("cycles", _number(row["cycles"]), "" if time is None else f"{time:.4g} ms")
     if row.get("energy_joules") is not None:
-        table.add("energy", f"{row['energy_joules']:.4g}", f"J: {_energy_shares(row)}")
+        table.add("energy", f"{row['energy_joules']:.4g}", f"J: {energy_shares(row)}")
     if row.get("edp") is not None:
         table.add("energy-delay product", f"{row['edp']:.4g}", "J s")
     if row.get("tokens_per_second") is not None:
@@ -109,7 +109,7 @@ def comparison_table(rows: Mapping[str, Row], heading: str, title: str) -> Termi
     return table
 
 
-def _energy_shares(row: Row) -> str:
+def energy_shares(row: Row) -> str:
     """The shares of energy, in words; that of links between chips where messages cost any."""
     words = {
         "offchip": "off chip", "onchip": "on chip", "fifo": "FIFOs", "compute": "compute",

@@ -39,11 +39,16 @@ Report.say = (text) => { document.getElementById("said").textContent = text; };
 // Numbers ---------------------------------------------------------------------------------------
 
 const PREFIXES = { bytes: ["B", "kB", "MB", "GB", "TB", "PB"], FLOPs: ["FLOPs", "kFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs"] };
+const PARTS = { J: ["J", "mJ", "\u00b5J", "nJ", "pJ"] };
 const WORDS = ["", "thousand ", "million ", "billion ", "trillion ", "quadrillion "];
 
 /** Divisor and name of the unit in which numbers up to `most` are short. */
 Report.scale = (unit, most) => {
   if (unit === "fraction") return { divisor: 0.01, name: "%" };
+  if (PARTS[unit] && most && Math.abs(most) < 1) {
+    const part = Math.min(PARTS[unit].length - 1, Math.ceil(-Math.log10(Math.abs(most)) / 3));
+    return { divisor: 1000 ** -part, name: PARTS[unit][part] };
+  }
   const power = Math.abs(most) >= 1e4 ? Math.min(5, Math.floor(Math.log10(Math.abs(most)) / 3)) : 0;
   const [first, ...rest] = (unit || "").split("/");
   const per = rest.length ? `/${rest.join("/")}` : "";

@@ -26,6 +26,7 @@ Report.pages.run = (data) => {
       ["FLOPs", Report.withUnit(row.flops, "FLOPs"), row.padded_flops ? `${Report.percent(row.padded_flops / row.flops)} on padding` : ""],
       ["compute utilization", Report.percent(row.compute_utilization), row.allocated_flops_per_cycle ? `of ${Report.withUnit(row.allocated_flops_per_cycle, "FLOPs/cycle")}` : ""],
       ["on-chip memory", Report.withUnit(row.onchip_bytes, "bytes"), row.onchip_peak_bytes ? `peak ${Report.withUnit(row.onchip_peak_bytes, "bytes")}` : ""],
+      ["energy", data.energy ? Report.withUnit(row.energy_joules, "J") : undefined, data.energy],
       ["operators, FIFOs", `${Report.plain(data.units.rows)}, ${Report.plain(data.fifos.rows)}`],
     ].filter(([, value]) => value !== undefined && value !== "–");
     Report.section("verdict", "Verdict",

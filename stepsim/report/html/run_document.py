@@ -18,6 +18,7 @@ from stepsim.report.html.groups import Groups
 from stepsim.report.html.network import network_document
 from stepsim.report.html.reading import RunTables
 from stepsim.report.html.roofline import roofline
+from stepsim.report.tables import energy_shares
 from stepsim.results import RECEIVERS, Diagnosis, operators_of, place_of
 
 
@@ -60,6 +61,7 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
         "verdict": verdict(row, found),
         "diagnosis": diagnosis and str(Diagnosis.from_dict(diagnosis)),
         "bounds": found,
+        "energy": None if row.get("energy_joules") is None else energy_shares(row),
         "roofline": roofline(units, fifos, cycles),
         "stalls": plain({**stalls, "operators": operators}),
         "activity": activity(units, groups, cycles),

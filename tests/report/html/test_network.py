@@ -171,6 +171,50 @@ def test_chips_are_drawn_with_their_operators_and_links(chips_run: Path) -> None
     assert document["path"] is not None
 
 
+@pytest.fixture(scope="module")
+def page_with_energies(tmp_path_factory: pytest.TempPathFactory, command: Command) -> Path:
+    """The page of a run on two chips of a machine with energies, those of links included."""
+    folder = tmp_path_factory.mktemp("energies")
+    (folder / "chips.py").write_text(_CHIPS)
+    values = (
+        "chips.count=2", "chips.topology=switch", "chips.gib_per_s=5", "chips.latency_ns=500",
+        "energy.chip_link_pj_per_byte=8",
+    )  # fmt: skip
+    changes = [word for value in values for word in ("--set", value)]
+    out = folder / "run.parquet"
+    machine = ("--machine", "sda-1024-energy")
+    assert command("run", folder / "chips.py", *machine, *changes, "--out", out) == 0
+    assert command("report", out, "--out", out.with_suffix(".html")) == 0
+    return out.with_suffix(".html")
+
+
+def test_the_energy_of_chips_and_links_is_on_the_page(
+    page_with_energies: Path, chips_run: Path
+) -> None:
+    path = page_with_energies.with_suffix(".parquet")
+    row, shares = read_run(path).row, _document(path)["energy"]
+    assert row["energy_links_joules"] > 0
+    links = 100 * row["energy_links_joules"] / row["energy_joules"]
+    assert f"{links:.1f} % links" in shares
+    assert sum(float(share) for share in re.findall(r"([\d.]+) %", shares)) == pytest.approx(
+        100, abs=0.4
+    )
+    assert _document(chips_run)["energy"] is None
+
+
+@pytest.mark.slow
+def test_the_page_has_a_tile_of_the_energy(browser: Any, page_with_energies: Path) -> None:
+    joules = read_run(page_with_energies.with_suffix(".parquet")).row["energy_joules"]
+    with opened(browser, page_with_energies) as page:
+        (tile,) = [text for text in page.locator(".tiles div").all_inner_texts()
+                   if text.startswith("energy")]  # fmt: skip
+    shown, shares = tile.splitlines()[1:]
+    number, unit = shown.split()
+    scale = {"mJ": 1e-3, "\N{MICRO SIGN}J": 1e-6, "nJ": 1e-9}[unit]
+    assert float(number) * scale == pytest.approx(joules, rel=1e-3)
+    assert "links" in shares
+
+
 def test_a_switch_is_in_the_middle(chips_run: Path) -> None:
     tables = read_run(chips_run)
     links = pa.table({"from_device": [0, 1, 4, 4], "to_device": [4, 4, 0, 1]})
