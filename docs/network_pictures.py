@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import elements as el
 import numpy as np
-from elements import BLUE, FAINT, FILL, GREEN, INK, PAPER, RED, line, rect, svg, text
+
+__all__ = ["chips", "placement"]
 
 Point = tuple[float, float]
 
@@ -20,7 +22,7 @@ def _arrow(begin: Point, end: Point, words: str, color: str, wide: float = 2.4) 
     along = (end[0] - begin[0]) / length, (end[1] - begin[1]) / length
     aside = -along[1], along[0]
     ends = [(x + 6 * aside[0], y + 6 * aside[1]) for x, y in (begin, end)]
-    yield line(ends, color, f'stroke-width="{wide}"')
+    yield el.line(ends, color, f'stroke-width="{wide}"')
     (x, y), tip = ends[1], (along[0] * 7, along[1] * 7)
     wings = [(x - tip[0] + way * aside[0] * 4, y - tip[1] + way * aside[1] * 4) for way in (1, -1)]
     head = "L".join(f"{a:.1f},{b:.1f}" for a, b in ((x, y), *wings))
@@ -30,7 +32,7 @@ def _arrow(begin: Point, end: Point, words: str, color: str, wide: float = 2.4) 
     x = (ends[0][0] + ends[1][0]) / 2 + aside[0] * 8
     y = (ends[0][1] + ends[1][1]) / 2 + aside[1] * (14 if aside[1] > 0 else 5)
     y += 4 if anchor != "middle" and abs(aside[1]) < 0.3 else 0
-    yield text(x, y, words, color, f'text-anchor="{anchor}" font-size="11"')
+    yield el.text(x, y, words, color, f'text-anchor="{anchor}" font-size="11"')
 
 
 def placement(found: Any) -> str:
@@ -40,9 +42,9 @@ def placement(found: Any) -> str:
     holds: dict[int, list[tuple[str, str]]] = {}
     for name, tiles in places.tiles.items():
         for tile in tiles:
-            holds.setdefault(tile, []).append((name, INK))
+            holds.setdefault(tile, []).append((name, el.INK))
     for name, place in places.ports.items():
-        holds.setdefault(place, []).append((f"port of {name}", GREEN))
+        holds.setdefault(place, []).append((f"port of {name}", el.GREEN))
     wide = max((len(words) for held in holds.values() for words, _ in held), default=0) * 6.2 + 16
     high = 22 + 14 * max(len(held) for held in holds.values())
     across, down = wide + 62, high + 40
@@ -50,11 +52,11 @@ def placement(found: Any) -> str:
     for place in range(topology.places):
         x, y = place % cols * across + 4, place // cols * down + 4
         held = holds.get(place, [])
-        look = f'rx="4" stroke="{FAINT}"'
-        parts.append(rect(x, y, wide, high, FILL if held else PAPER, look))
-        parts.append(text(x + 6, y + 15, topology.place_name(place), FAINT, 'font-size="11"'))
+        look = f'rx="4" stroke="{el.FAINT}"'
+        parts.append(el.rect(x, y, wide, high, el.FILL if held else el.PAPER, look))
+        parts.append(el.text(x + 6, y + 15, topology.place_name(place), el.FAINT, 'font-size="11"'))
         for number, (words, color) in enumerate(held):
-            parts.append(text(x + wide / 2, y + 30 + 14 * number, words, color, _CENTERED))
+            parts.append(el.text(x + wide / 2, y + 30 + 14 * number, words, color, _CENTERED))
     for link in range(topology.link_count):
         if loads[link]:
             one, other = (int(p[0]) for p in topology.places_of(np.array([link])))
@@ -66,8 +68,8 @@ def placement(found: Any) -> str:
             begin = middle[0][0] + step[0], middle[0][1] + step[1]
             end = middle[1][0] - step[0], middle[1][1] - step[1]
             busiest = topology.name_of(link) == found.busiest_link
-            parts += _arrow(begin, end, f"{loads[link]:,}", RED if busiest else BLUE)
-    return svg(cols * across - 50, rows * down - 30, parts)
+            parts += _arrow(begin, end, f"{loads[link]:,}", el.RED if busiest else el.BLUE)
+    return el.svg(cols * across - 50, rows * down - 30, parts)
 
 
 def chips(run: Any) -> str:
@@ -92,19 +94,21 @@ def chips(run: Any) -> str:
         begin, end = (begin[0] - left, begin[1]), (end[0] - left, end[1])
         if link["link_bytes"]:
             share = link["link_busy_cycles"] / run.cycles
-            parts += _arrow(begin, end, f"{link['link_bytes']:,} B, {share:.0%}", BLUE)
+            parts += _arrow(begin, end, f"{link['link_bytes']:,} B, {share:.0%}", el.BLUE)
         else:
-            parts.append(line([begin, end], FAINT, 'stroke-opacity="0.4"'))
+            parts.append(el.line([begin, end], el.FAINT, 'stroke-opacity="0.4"'))
     for row in found:
         x, y = at[row["chip"]]
-        box = rect(x - left - wide / 2, y - high / 2, wide, high, FILL,
-                   f'rx="4" stroke="{FAINT}"')  # fmt: skip
+        box = el.rect(x - left - wide / 2, y - high / 2, wide, high, el.FILL,
+                   f'rx="4" stroke="{el.FAINT}"')  # fmt: skip
         parts.append(box)
-        parts.append(text(x - left, y - 3, f"chip {row['chip']}", INK,
+        parts.append(el.text(x - left, y - 3, f"chip {row['chip']}", el.INK,
                           f'{_CENTERED} font-weight="bold"'))  # fmt: skip
-        parts.append(text(x - left, y + 13, f"done at {row['chip_cycles']:,}", FAINT, _CENTERED))
+        parts.append(
+            el.text(x - left, y + 13, f"done at {row['chip_cycles']:,}", el.FAINT, _CENTERED)
+        )
     right = max(x for x, _ in at.values()) + wide / 2 + 4
-    return svg(right - left, middle[1] + radius + high / 2 + 8, parts)
+    return el.svg(right - left, middle[1] + radius + high / 2 + 8, parts)
 
 
 def _edge(of: Point, toward: Point, wide: float, high: float) -> Point:
