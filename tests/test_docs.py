@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 import stepsim as st
 from stepsim.cli.main import main
 from stepsim.data import datasets
 from stepsim.errors import ArgError
 from stepsim.reproduce import FIGURES
+from stepsim.results.columns import declaration_of
 from stepsim.sweep import open_table
 from tests.data.server import serve
 from tests.pages import DOCS, Session, blocks, module_of_docs
@@ -275,6 +277,25 @@ def test_stability_page_has_the_versions_of_files() -> None:
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([\w ]+) \|$", text, re.MULTILINE)
     versions = {name: version for name, version in VERSIONS.items() if name != "simulated times"}
     assert dict(rows[2:]) == versions  # below the header of the table before, and its own
+
+
+@pytest.mark.parametrize(("page", "section"), [("dram.md", "hbm"), ("noc-chips.md", "chips")])
+def test_a_section_on_a_page_is_one_of_a_machine(page: str, section: str, tmp_path: Path) -> None:
+    (block,) = [block for block in blocks(page) if block.kind == "yaml"]
+    given = yaml.safe_load(block.body)
+    machine = yaml.safe_load(st.machine.annotated_yaml(st.load_machine("sda-1024")))
+    (tmp_path / "machine.yaml").write_text(yaml.safe_dump(machine | {"clock_ghz": 1} | given))
+    found = getattr(st.load_machine(tmp_path / "machine.yaml"), section)
+    assert all(
+        getattr(found, key) == value for key, value in given[section].items() if key != "dram"
+    )
+
+
+def test_the_glossary_has_the_units_of_the_columns() -> None:
+    text = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    units = dict(re.findall(r"^\| `(\w+)` \| ([^|]*?) ?\|", text, re.MULTILINE))
+    assert len(units) > 20
+    assert units == {name: declaration_of(name)[1] for name in units}
 
 
 def test_machines_page() -> None:

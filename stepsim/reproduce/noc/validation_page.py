@@ -47,7 +47,11 @@ _SILICON = """\
 Traces of a Wormhole chip, published with tt-npe: reads of 0.25 to 2 MiB in all, with the
 cycles that the chip took. Issue times are those of the traces. Nothing was fitted: `memory_cycles`
 is an ordinary access to GDDR6, about 100 ns at about 1 GHz, which the latencies of the network do
-not have. There are no writes and no multicasts among the traces, and none of Blackhole.
+not include. There are no writes and no multicasts among the traces, and none of Blackhole.
+
+71 traces were published. The errors in this table are those of the traces that the recorded cases
+hold, whose number it gives. The mean absolute error of `flow, memory_cycles = 100` on all 71 is
+2.76 %.
 """
 
 _ROUTERS = """\

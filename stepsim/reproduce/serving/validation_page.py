@@ -34,23 +34,25 @@ _RECORDED = """\
 Runs of LLMServingSim (MIT licence, CASYS Lab at KAIST) on profiled tables, replayed by the same
 scheduler with the block pool `recorded` and step times from the same tables. Requests are equal if
 queueing time, time to first token, end and every gap between tokens are, to the ns;
-`tests/serving/test_serving_runs.py` asserts all of it. Names with x are of a second program that
-follows the same rules.
+`tests/serving/test_serving_runs.py` asserts all of it. Runs whose names begin with x were recorded
+by a second program that follows the same rules.
 """
 
 _REAL = """\
 ## Real GPUs
 
-vLLM 0.19.0 serving Llama-3.1-8B to 300 requests of ShareGPT; step times are those of the profiled
-tables. Not in the model are the block that vLLM keeps, CUDA graphs, padding, and the host. Both
-runs are overloaded, so most of the time to first token is queueing.
+vLLM 0.19.0 serves Llama-3.1-8B to 300 requests of ShareGPT; the simulated steps have the times of
+the profiled tables. The model leaves out the block that vLLM keeps for itself, CUDA graphs, padding
+and the host. Both runs are overloaded, so most of the time to first token is queueing. The last two
+columns are of the absolute errors of single requests.
 """
 
 _CLOSED = """\
 ## Closed forms
 
 `tests/serving/test_closed_forms.py` has more of them: waits within their confidence interval at
-several loads, and the conservation of tokens, blocks and time in random services.
+several loads, and the conservation of tokens, blocks and time in random services. The last rows are
+identities of the recorded runs above.
 """
 
 
