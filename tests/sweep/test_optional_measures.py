@@ -79,7 +79,9 @@ def test_other_sweeps_have_no_such_columns(tmp_path: Path) -> None:
     assert schema.names == ["run"]
     assert "ensemble" not in (place / "sweep.json").read_text()
     assert "energy" not in (place / "sweep.json").read_text()
-    with pytest.raises(SweepError, match="they have it if the machine has a table of energies"):
+    with pytest.raises(
+        SweepError, match="energy_joules; runs have it if the machine has a table of energies"
+    ):
         design_costs(place, "cycles", "energy")
 
 

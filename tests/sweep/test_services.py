@@ -13,6 +13,7 @@ import stepsim as st
 from stepsim.errors import SweepError
 from stepsim.results import SERVING
 from stepsim.sweep import (
+    best,
     compare_baseline,
     curves,
     design_costs,
@@ -288,8 +289,22 @@ def test_the_time_of_services_is_not_guessed() -> None:
 
 
 def test_metrics_of_programs_are_refused_on_services(swept: Path) -> None:
-    with pytest.raises(SweepError, match="services have no cycles; choose other metrics"):
-        design_costs(swept, "cycles", "goodput")
+    for metric in ("cycles", "energy_joules", "cycles_p95"):
+        message = f"no {metric}; only runs of programs have it; .*such as tpot_p99_ms or goodput"
+        with pytest.raises(SweepError, match=message):
+            design_costs(swept, metric, "goodput")
+        with pytest.raises(SweepError, match=message):
+            best(swept, metric)
+
+
+def test_metrics_that_services_lack_have_their_causes(tmp_path: Path) -> None:
+    plain = {name: value for name, value in CHAT.items() if name != "slo"}
+    run_sweep({"service": plain}, tmp_path / "every")
+    with pytest.raises(SweepError, match="has goodput; services have it if they state limits as"):
+        design_costs(tmp_path / "every", "goodput", "tpot_p99_ms")
+    run_sweep({"service": plain, "metrics": ["tpot_p99_ms"]}, tmp_path / "few")
+    with pytest.raises(SweepError, match="no ttft_p99_ms; add them to the key 'metrics'"):
+        design_costs(tmp_path / "few", "ttft_p99_ms", "tpot_p99_ms")
 
 
 @pytest.mark.slow

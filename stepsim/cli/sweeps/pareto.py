@@ -67,16 +67,18 @@ def pareto(
     designs = costs.designs
     absent = designs - len(costs) - len(costs.left_out) - len(costs.violating)
     if absent:
-        note(
-            f"{absent} of {counted(designs, 'design point')} left out: none of their runs "
-            + ("succeeded and has the metrics" if where is None else "satisfies the condition")
+        which = (
+            "succeeded and has the metrics"
+            if where is None
+            else "succeeded, has the metrics and satisfies the condition"
         )
+        note(f"{absent} of {counted(designs, 'design point')} left out: none of their runs {which}")
     if costs.left_out:
         every = f"{costs.all_traces:,}"
         few = [
             f"{c.label}: {c.lost:,} of {every} lost"
             if where is None
-            else f"{c.label}: {c.runs:,} of {every} runs satisfy the condition"
+            else f"{c.label}: {c.runs:,} of {every} runs succeeded and satisfy the condition"
             for c in costs.left_out
         ]
         note(

@@ -19,13 +19,13 @@ from stepsim.results import (
     within_spread,
     worsening,
 )
+from stepsim.sweep.analysis.absence import why_none_succeeded
 from stepsim.sweep.analysis.differences import key_differences
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS, label_runs
 from stepsim.sweep.analysis.measured import (
     count_missing,
     read_succeeded,
     titled,
-    why_none_succeeded,
     with_metrics,
 )
 from stepsim.sweep.analysis.tables import read_failures

@@ -58,13 +58,22 @@ class Constraints:
     def violated(
         self, values: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
-        """The conditions that are not known to hold for a design, by its values and its runs."""
+        """The conditions that are not known to hold for a design, by its values and its runs.
+
+        Where that is so because something is not known, the text says so.
+        """
         found = {**values, **statistics_by_name(self.metrics, values, rows, self._weights)}
         return tuple(
-            one.text
+            one.text + ("" if truth is False else _unknown(one, found))
             for one in self.conditions
-            if not one.holds({name: found.get(name) for name in one.names})
+            if (truth := one.truth({name: found.get(name) for name in one.names})) is not True
         )
+
+
+def _unknown(condition: Condition, values: Mapping[str, Any]) -> str:
+    """Why it is not known whether a condition holds."""
+    names = [name for name in condition.names if values.get(name) is None]
+    return f" ({' and '.join(names) or 'its value'} not known)"
 
 
 def statistics_by_name(

@@ -22,7 +22,7 @@ from stepsim.sweep.analysis.common_traces import (
 from stepsim.sweep.analysis.feasibility import violated_constraints
 from stepsim.sweep.analysis.frame import Frame, read_frame
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
-from stepsim.sweep.analysis.measured import count_missing, read_measured, titled
+from stepsim.sweep.analysis.measured import count_missing, read_succeeded, titled, with_metrics
 from stepsim.sweep.analysis.objectives import COST, Objective, parse_objective
 from stepsim.sweep.analysis.pareto import LEAST, frontier
 from stepsim.sweep.analysis.statistics import Statistics, statistics
@@ -184,7 +184,7 @@ def design_costs(
         if metric not in (*EVERY_MEASURE, COST) and (full := frame.design_value(metric))
     }
     plain = [metric for metric in metrics if metric != COST and metric not in design_values]
-    runs, labels = read_measured(folder, plain, columns)
+    runs, labels = read_succeeded(folder, plain, columns)
     for text, metric in zip(wanted, metrics, strict=True):
         if metric in EVERY_MEASURE and metric not in BETTER:
             raise SweepError(
@@ -200,6 +200,7 @@ def design_costs(
                 f"{', '.join(dict.fromkeys(c for own in violating.values() for c in own))}"
             )
         runs = runs.filter(pc.is_in(runs["point"], value_set=pa.array(allowed)))
+    which = " of design points that satisfy the constraints of the search" if violating else ""
     if where is not None:
         frame = frame.where(where)
         runs = _only(runs, frame)
@@ -208,6 +209,8 @@ def design_costs(
                 f"{folder}: no run that satisfies '{where}' belongs to a design point that "
                 "satisfies the constraints of the search"
             )
+        which = f" that satisfy '{where}'{' and are' if which else ''}{which}"
+    runs = with_metrics(folder, runs, plain, which)
     if COST in metrics:
         runs = _with_cost(runs, frame, weights)
     for metric, full in design_values.items():

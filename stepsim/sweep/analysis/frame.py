@@ -25,9 +25,9 @@ from stepsim.sweep.spec.filters import find_name, names_ending_with, parse_condi
 from stepsim.sweep.storage.manifest import read_manifest
 
 if TYPE_CHECKING:
-    from stepsim.sweep.analysis import measured
+    from stepsim.sweep.analysis import absence
 else:
-    measured = deferred("stepsim.sweep.analysis.measured")
+    absence = deferred("stepsim.sweep.analysis.absence")
 
 _CONTENT = ("trace_id", "lengths_id")
 TraceKey = tuple[Any, ...]
@@ -188,7 +188,7 @@ class Frame:
         if found is None:
             raise SweepError(
                 f"{self.folder}: run {row['run']} has no {metric}; "
-                f"{measured.why_absent(self.folder, [metric])}"
+                f"{absence.why_absent(self.folder, [metric], [row['run']])}"
             )
         return float(found)
 
@@ -196,7 +196,11 @@ class Frame:
         self, point: int, row: Mapping[str, Any], weights: Mapping[str, float] | None
     ) -> float:
         """The cost of a run by weights, or by the prices of its machine."""
-        return weighted_cost(weights, {**row, **self.designs[point]})
+        return weighted_cost(
+            weights,
+            {**row, **self.designs[point]},
+            lambda name: absence.why_absent(self.folder, [name], [row["run"]]),
+        )
 
     def _columns_named(self, by: Sequence[str]) -> list[str]:
         known = [*TRACE_COLUMNS, *_measures(self.folder), *self.varying, *self.axes]
@@ -267,7 +271,7 @@ def read_frame(folder: str | Path) -> Frame:
     )
     rows = read_runs(folder, [*columns]).to_pylist()
     if not rows:
-        raise SweepError(f"{folder}: {measured.why_none_succeeded(folder)}")
+        raise SweepError(f"{folder}: {absence.why_none_succeeded(folder)}")
     first: dict[int, Mapping[str, Any]] = {}
     runs: dict[int, dict[TraceKey, Mapping[str, Any]]] = {}
     # Each model has its own routings; those of the same layer, step and window are matched.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from stepsim.errors import ArgError, did_you_mean
@@ -120,8 +120,14 @@ def priced_weights(values: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def weighted_cost(weights: Mapping[str, float] | None, values: Mapping[str, Any]) -> float:
+def weighted_cost(
+    weights: Mapping[str, float] | None,
+    values: Mapping[str, Any],
+    why_absent: Callable[[str], str] | None = None,
+) -> float:
     """The sum of weight times value, in the unit of the weights; those of the machine if None.
+
+    ``why_absent`` says of a metric why these values lack it.
 
     Raises
     ------
@@ -139,7 +145,10 @@ def weighted_cost(weights: Mapping[str, float] | None, values: Mapping[str, Any]
                     "the machine has a price for it; give weights of other columns in place of its "
                     "prices, such as onchip_bytes=1e-6"
                 )
-            raise ArgError(f"cost: {full} is {value!r}, expected a number; {advice}")
+            found = repr(value)
+            if value is None and why_absent is not None and full in EVERY_MEASURE:
+                found = f"not known ({why_absent(full)})"
+            raise ArgError(f"cost: {full} is {found}, expected a number; {advice}")
         total += weight * value
     return total
 

@@ -80,14 +80,18 @@ class Condition:
         return Condition(self.text, tuple(full.values()), self._tree, full)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it is known to be true for these values by full name.
+        """Whether it is known to be true for these values by full name; raises like `truth`."""
+        return self.truth(values) is True
+
+    def truth(self, values: Mapping[str, Any]) -> bool | None:
+        """Whether it is true for these values by full name; None if that is not known.
 
         Raises
         ------
         ArgError
             It calculates with a value that is not a number, or its value is not true or false.
         """
-        return self._truth(self._tree, values) is True
+        return self._truth(self._tree, values)
 
     def _value(self, node: ast.expr, values: Mapping[str, Any]) -> Any:
         match node:
