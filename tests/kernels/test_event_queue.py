@@ -18,10 +18,13 @@ from stepsim.kernels.noc.event_queue import (
     enter,
     first_event,
     first_time,
+    follow,
     has_room,
 )
 
 PLACES = 300
+STEP = 1 << 30
+"""From the number of an event to that of the one that follows it."""
 Event = tuple[int, int, int, int]
 """Time, number, and two words of content."""
 
@@ -32,8 +35,11 @@ class Queue:
         self.events = np.zeros(EACH_EVENT * (places + 1), np.int64)
         begin_queue(self.queue, places + 1)
 
-    def enter(self, event: Event) -> None:
-        enter(self.queue, self.events, *event)
+    def enter(self, event: Event, count: int = 1, apart: int = 0) -> int:
+        return int(enter(self.queue, self.events, *event, count, apart))
+
+    def follow(self, place: int, time: int) -> bool:
+        return bool(follow(self.events, place, time))
 
     def take(self) -> Event:
         time = first_time(self.queue)
@@ -41,7 +47,7 @@ class Queue:
         number, first, second = (
             int(self.events[place + word]) for word in (NUMBER, CONTENT, CONTENT + 1)
         )
-        drop_first(self.queue, self.events, place, time)
+        drop_first(self.queue, self.events, place, time, STEP)
         return int(time), number, first, second
 
 
@@ -82,3 +88,30 @@ def test_an_event_before_those_that_were_looked_for_comes_first() -> None:
     found = [made.take() for _ in range(3)]
     assert found == [(70, 2, 6, 2), (100_000, 0, 7, 3), (100_000, 1, 5, 1)]
     assert first_time(made.queue) == INFINITY
+
+
+@pytest.mark.parametrize("apart", [1, 40, 5_000, 3_000_000, 40_000_000])
+def test_events_that_follow_each_other_have_one_place(apart: int) -> None:
+    made = Queue(3)
+    expected = [(100 + i * apart, 7 + i * STEP, 5, 6) for i in range(4)]
+    place = made.enter(expected[0], 2, apart)
+    made.enter(expected[1][:1] + (3, 8, 9))
+    found = [made.take()]
+    assert made.follow(place, expected[2][0])
+    assert made.follow(place, expected[3][0])
+    assert not made.follow(place, expected[3][0] + apart + 1)
+    assert has_room(made.queue, 1)
+    assert not has_room(made.queue, 2)
+    found += [made.take() for _ in range(4)]
+    assert found == [expected[0], (expected[1][0], 3, 8, 9), *expected[1:]]
+    assert first_time(made.queue) == INFINITY
+    assert has_room(made.queue, 3)
+
+
+def test_the_first_event_behind_another_decides_how_far_apart_they_are() -> None:
+    made = Queue(2)
+    place = made.enter((10, 1, 2, 3))
+    assert made.follow(place, 25)
+    assert not made.follow(place, 39)
+    assert made.follow(place, 40)
+    assert [made.take()[:2] for _ in range(3)] == [(10, 1), (25, 1 + STEP), (40, 1 + 2 * STEP)]

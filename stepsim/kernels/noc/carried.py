@@ -42,6 +42,7 @@ from stepsim.kernels.noc.calendars import (
 )
 from stepsim.kernels.noc.event_queue import (
     CONTENT,
+    COUNT,
     EACH_EVENT,
     NUMBER,
     QUEUE_WORDS,
@@ -50,6 +51,7 @@ from stepsim.kernels.noc.event_queue import (
     enter,
     first_event,
     first_time,
+    follow,
     has_room,
 )
 from stepsim.kernels.noc.heap import drop_event, push_event
@@ -110,10 +112,13 @@ _EACH_ROUTE: Final = 13
 
 _CREATE: Final = 0
 _FLITS: Final = 1
-_ARRIVAL: Final = 4
-_AFTER: Final = 5
-_ROUTE: Final = 6
-_EACH_PACKET: Final = 7
+_ARRIVAL: Final = 3
+_AFTER: Final = 4
+_ROUTE: Final = 5
+_EACH_PACKET: Final = 6
+
+_BEHIND: Final = 1  # second word of a packet at a port
+_EACH_HOP: Final = 2
 GROWING: Final = EACH_INTERVAL + EACH_EVENT
 """Words of an interval and an event."""
 
@@ -124,6 +129,7 @@ MOST_PORTS: Final = 1 << _HOP_BITS
 """Ports that a route may have."""
 MOST_PACKETS: Final = 1 << _PACKET_BITS
 """Packets that may be under way at once."""
+_SEGMENT: Final = 1 << _SEGMENT_BITS
 
 # What an event knows besides its number, so that it need not look it up: whether the segment is the
 # last of its packet, how many ports come after the next one, and the place of that one among the
@@ -139,7 +145,7 @@ _CALENDAR: Final = (1 << _CALENDAR_BITS) - 1
 
 def network_words(ports: int, routes: int, packets: int, longest: int) -> int:
     """Words of a network that can be counted beforehand."""
-    each_packet = _EACH_PACKET + 2 * longest
+    each_packet = _EACH_PACKET + (_EACH_HOP + 1) * longest
     fixed = _HEADER + _EACH_PORT * ports + _EACH_ROUTE * routes
     return fixed + each_packet * packets
 
@@ -184,10 +190,10 @@ class Carried(NamedTuple):
         first that has not left. [routes]
     due, due_route : heap of the routes with packets that have not left.
     fresh : those of them that are not yet in it.
-    create, flits, left, tail, arrival, after, route : of a packet: also the flits that have not
-        come to the second port of its route, those of its last segment, and the next packet of its
-        route. [packets]
-    booked : end of the last segment of a packet at every port of its route. [packets x longest]
+    create, flits, tail, arrival, after, route : of a packet: also the flits of its last segment,
+        and the next packet of its route. [packets]
+    booked : of a packet at every port of its route the end of its last segment there, and the place
+        of the events of segments that others may follow. [packets x longest x 2]
     begun : of a recorded run, begin of the segments that follow each other up to that.
     queue, events : of segments; see :mod:`stepsim.kernels.noc.event_queue`.
     """
@@ -206,7 +212,6 @@ class Carried(NamedTuple):
     fresh: Any
     create: Any
     flits: Any
-    left: Any
     tail: Any
     arrival: Any
     after: Any
@@ -231,7 +236,7 @@ def _arrays(words):
         words[b + 5 * r :], words[b + 6 * r :], words[b + 7 * r :], words[b + 8 * r :],
         words[b + 9 * r :],
         words[c:], words[c + n :], words[c + 2 * n :], words[c + 3 * n :], words[c + 4 * n :],
-        words[c + 5 * n :], words[c + 6 * n :], words[d:], words[d + n * words[_LONGEST] :],
+        words[c + 5 * n :], words[d:], words[d + _EACH_HOP * n * words[_LONGEST] :],
         words[_EVENTS:], words[e:],
     )  # fmt: skip
 
@@ -348,11 +353,12 @@ def send_to_all(state, constants, route, tree, length, readers, create, nbytes, 
     words[_routes(words, _PATH) + route] = tree
     words[_routes(words, _LENGTH) + route] = -length
     packet = _created(words, route, create, nbytes, flits, readers)
-    waited_for = _packets(words, _EACH_PACKET) + packet * words[_LONGEST] + length
+    waited_for = _packets(words, _EACH_PACKET)
+    waited_for += _EACH_HOP * (packet * words[_LONGEST] + length)
     for reader in range(readers):
         own = route + 1 + reader
         one = _new_packet(words, NOTHING)
-        words[waited_for + reader] = one
+        words[waited_for + _EACH_HOP * reader] = one
         words[_routes(words, _UNIT) + own] = state.parameters[tree + 4 * length + reader]
         _follow(words, _OLDEST, own, one)
     if _follow(words, _WAITING, route, packet):
@@ -564,24 +570,27 @@ def _leave(state, words, net):
     net.intervals[EACH_CALENDAR * port + WAITED] += go - time
     quantum = words[_QUANTUM]
     segments = (flits + quantum - 1) // quantum
-    net.left[packet] = flits
     net.tail[packet] = flits - (segments - 1) * quantum
     length = net.length[route]
-    place = packet * words[_LONGEST]
+    place = _EACH_HOP * packet * words[_LONGEST]
     net.booked[place] = go + flits
-    for j in range(1, abs(length)):
-        net.booked[place + j] = 0
+    for i in range(place + _EACH_HOP, place + _EACH_HOP * abs(length)):
+        net.booked[i] = 0
     note(state, Cause.FLITS, place_of_port(route, 0), go + flits, flits)
     ready = go + words[_INJECT] + words[_ROUTER]
     number = (words[_SEGMENTS] << _SEGMENT_BITS) | (packet << _HOP_BITS) | 1
     words[_SEGMENTS] += segments
-    content = _LAST if segments == 1 else 0
+    content = 0
     calendars = 0
     if length > 0:
         first = net.path[route] + 1
-        content += (first << _PORT_SHIFT) + (length - 2) * _HOP
+        content = (first << _PORT_SHIFT) + (length - 2) * _HOP
         calendars = _calendars(words, state.parameters, first)
-    enter(net.queue, net.events, ready, number, content, calendars)
+    if segments > 1:
+        enter(net.queue, net.events, ready, number, content, calendars, segments - 1, quantum)
+        ready += (segments - 1) * quantum
+        number += (segments - 1) << _SEGMENT_BITS
+    enter(net.queue, net.events, ready, number, content + _LAST, calendars)
 
 
 @inlined
@@ -605,32 +614,34 @@ def _book_segment(state, words, net, time):
     on_tree = calendars == 0
     if on_tree and _lacks_room_for_all(state, words, net, packet, j, time):
         return
-    drop_first(net.queue, net.events, event, time)
+    is_alone = net.events[event + COUNT] == 1
+    drop_first(net.queue, net.events, event, time, _SEGMENT)
     n = words[_QUANTUM]
     last = content & _LAST
     if last != 0:
         n = net.tail[packet]
-    elif j == 1:
-        net.left[packet] -= n
-        behind = content | _LAST if net.left[packet] <= n else content
-        enter(net.queue, net.events, time + n, number + (1 << _SEGMENT_BITS), behind, calendars)
     if on_tree:
         _spread_segment(state, words, net, packet, number, j, time, n, last != 0)
         return
     inside = calendars >> _CALENDAR_BITS
     outside = calendars & _CALENDAR
-    place = packet * words[_LONGEST] + j
+    place = _EACH_HOP * (packet * words[_LONGEST] + j)
+    if is_alone and net.booked[place + _BEHIND] == event:
+        net.booked[place + _BEHIND] = 0
     ready = max(time, net.booked[place])
     c, words[_SPARE] = reserve(net.intervals, inside, outside, ready, n, time, words[_SPARE])
     if is_recording(state):
-        _note_flits(state, net, place, place_of_port(net.route[packet], j), c, n, last != 0)
+        _note_flits(state, words, net, packet, j, c, n, last != 0)
     net.booked[place] = c + n
     net.intervals[outside + WAITED] += c - time
     if content & _HOPS != 0:
-        content += _PORT - _HOP
         later = c + words[_WIRE] + words[_ROUTER]
-        calendars = _calendars(words, state.parameters, content >> _PORT_SHIFT)
-        enter(net.queue, net.events, later, number + 1, content, calendars)
+        ahead = net.booked[place + _EACH_HOP + _BEHIND]
+        if last != 0 or ahead == 0 or not follow(net.events, ahead, later):
+            content += _PORT - _HOP
+            calendars = _calendars(words, state.parameters, content >> _PORT_SHIFT)
+            ahead = enter(net.queue, net.events, later, number + 1, content, calendars)
+            net.booked[place + _EACH_HOP + _BEHIND] = ahead if last == 0 else 0
     elif last != 0:
         route = net.route[packet]
         if is_recording(state):
@@ -645,7 +656,7 @@ def _spread_segment(state, words, net, packet, number, j, time, n, last):
     tree = net.path[route]
     length = -net.length[route]
     ports = words[_PORTS]
-    place = packet * words[_LONGEST] + j
+    place = _EACH_HOP * (packet * words[_LONGEST] + j)
     c, spare = first_in_all(
         state.parameters, net.intervals, tree, length, j, ports, max(time, net.booked[place]), n,
         time, words[_SPARE],
@@ -654,7 +665,7 @@ def _spread_segment(state, words, net, packet, number, j, time, n, last):
         state.parameters, net.intervals, tree, length, j, ports, c, n, time, spare
     )
     if is_recording(state):
-        _note_flits_of_all(state, net, tree, length, j, place, route, c, n, last)
+        _note_flits_of_all(state, words, net, packet, tree, length, j, c, n, last)
     net.booked[place] = c + n
     k = j
     while True:
@@ -678,8 +689,8 @@ def _spread_segment(state, words, net, packet, number, j, time, n, last):
 def _reach(state, words, net, packet, reader, arrival):
     # A packet on a tree is with one of its readers, the last of which gives it back.
     route = net.route[packet]
-    waited_for = packet * words[_LONGEST] - net.length[route]
-    _arrive(state, net, net.booked[waited_for + reader], route + 1 + reader, arrival)
+    waited_for = packet * words[_LONGEST] - net.length[route] + reader
+    _arrive(state, net, net.booked[_EACH_HOP * waited_for], route + 1 + reader, arrival)
     net.arrival[packet] -= 1
     if net.arrival[packet] == 0:
         net.after[packet] = words[_UNUSED]
@@ -687,9 +698,11 @@ def _reach(state, words, net, packet, reader, arrival):
 
 
 @inlined
-def _note_flits(state, net, place, port, c, n, last):
+def _note_flits(state, words, net, packet, j, c, n, last):
     # Segments that follow each other are one entry.
-    before = net.booked[place]
+    port = place_of_port(net.route[packet], j)
+    place = packet * words[_LONGEST] + j
+    before = net.booked[_EACH_HOP * place]
     if before != c:
         if before > 0:
             note(state, Cause.FLITS, port, before, before - net.begun[place])
@@ -699,9 +712,11 @@ def _note_flits(state, net, place, port, c, n, last):
 
 
 @kernel
-def _note_flits_of_all(state, net, tree, length, j, place, route, c, n, last):
+def _note_flits_of_all(state, words, net, packet, tree, length, j, c, n, last):
     # The same at all outputs of a router of a tree.
-    before, begun = net.booked[place], net.begun[place]
+    route = net.route[packet]
+    place = packet * words[_LONGEST] + j
+    before, begun = net.booked[_EACH_HOP * place], net.begun[place]
     if before != c:
         net.begun[place] = c
     k = j
@@ -724,15 +739,16 @@ def _note_reader(state, words, net, packet, reader, k, n, end):
     tree, length = net.path[route], -net.length[route]
     place = packet * words[_LONGEST]
     flits, created = net.flits[packet], net.create[packet]
-    go = net.booked[place] - flits
+    go = net.booked[_EACH_HOP * place] - flits
     while k > 0:
-        c = net.booked[place + first_at(state.parameters, tree, length, k)] - n
+        i = place + first_at(state.parameters, tree, length, k)
+        c = net.booked[_EACH_HOP * i] - n
         before = leads_from(state.parameters, tree, length, k)
         if before == 0:
             ready = go + words[_INJECT] + words[_ROUTER] + flits - n
         else:
-            i = first_at(state.parameters, tree, length, before)
-            ready = net.booked[place + i] - n + words[_WIRE] + words[_ROUTER]
+            i = place + first_at(state.parameters, tree, length, before)
+            ready = net.booked[_EACH_HOP * i] - n + words[_WIRE] + words[_ROUTER]
         if c > ready:
             note(state, Cause.PORT, place_of_port(route, k), c, c - ready)
         k = before
@@ -747,10 +763,10 @@ def _note_packet(state, words, net, packet, route, n, end):
     flits, created = net.flits[packet], net.create[packet]
     place = packet * words[_LONGEST]
     ready = created
-    c = net.booked[place] - flits
+    c = net.booked[_EACH_HOP * place] - flits
     for j in range(net.length[route]):
         if j > 0:
-            c = net.booked[place + j] - n
+            c = net.booked[_EACH_HOP * (place + j)] - n
         if c > ready:
             note(state, Cause.PORT, place_of_port(route, j), c, c - ready)
         ready = c + words[_WIRE] + words[_ROUTER]

@@ -9,6 +9,9 @@ order, with the least time of each. What is beyond these windows is in one list.
 Windows are counted from cycle 0, so that a list of a cycle or a window has no other events. An
 event comes into the present window when its first event is served, not when it is looked for: until
 then events may be entered that come before.
+
+Events may follow each other: a place has all those that come at equal distances, with numbers at
+equal distances, and only the first of them is in a list.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from stepsim.kernels.layout import INFINITY
 _PLACES: Final = 0  # end of the places for events
 _SPARE: Final = 1  # first place that is no longer used, 0 for none
 _UNUSED: Final = 2  # first place that never was
-_COUNT: Final = 3  # events
-_NEAR: Final = 4  # events of the present window
+_COUNT: Final = 3  # places for events that are used
+_NEAR: Final = 4  # those in lists of the present window
 _WINDOW: Final = 5  # the present one
 _SERVED: Final = 6  # word of bits of the cycle that was served last
 _COMING: Final = 7  # first later window that may have events
@@ -48,7 +51,11 @@ NUMBER: Final = 1
 _AFTER: Final = 2  # next event of the list
 CONTENT: Final = 3
 """First of two words of an event that were entered with it."""
-EACH_EVENT: Final = 5
+COUNT: Final = 5
+"""Word of an event: how many there are at its place, from this one on."""
+_END: Final = 6  # time of the last of these
+_APART: Final = 7  # cycles from one of them to the next
+EACH_EVENT: Final = 8
 """Words of a place for an event."""
 
 
@@ -62,13 +69,13 @@ def begin_queue(queue, places):
 
 @inlined
 def has_room(queue, count):
-    """Whether so many events more fit."""
+    """Whether there is a place for so many events more."""
     return queue[_COUNT] + count < queue[_PLACES]
 
 
 @inlined
-def enter(queue, events, time, number, content, more):
-    """Add an event with two words of content."""
+def enter(queue, events, time, number, content, more, count=1, apart=0):
+    """Add ``count`` events with two words of content, so many cycles apart; their place."""
     place = queue[_SPARE]
     if place == 0:
         place = queue[_UNUSED]
@@ -79,7 +86,30 @@ def enter(queue, events, time, number, content, more):
     events[place + NUMBER] = number
     events[place + CONTENT] = content
     events[place + CONTENT + 1] = more
+    events[place + COUNT] = count
+    events[place + _END] = time + (count - 1) * apart
+    events[place + _APART] = apart
     queue[_COUNT] += 1
+    _list(queue, events, place, time, number)
+    return place
+
+
+@inlined
+def follow(events, place, time):
+    """Have an event come behind those of a place, which are earlier; whether it is as far from the
+    last one as they are from each other. If it is not, nothing changes."""
+    apart = time - events[place + _END]
+    if events[place + COUNT] == 1:
+        events[place + _APART] = apart
+    elif events[place + _APART] != apart:
+        return False
+    events[place + COUNT] += 1
+    events[place + _END] = time
+    return True
+
+
+@inlined
+def _list(queue, events, place, time, number):
     if time >> _CYCLE_BITS == queue[_WINDOW]:
         _enter_cycle(queue, events, place, time, number)
     else:
@@ -203,12 +233,12 @@ def _come_near(queue, events, time):
 
 
 @inlined
-def drop_first(queue, events, place, time):
-    """Remove the first event, which is at a place and a time."""
+def drop_first(queue, events, place, time, apart=0):
+    """Remove the first event, which is at a place and a time. The number of the one that follows
+    there is higher by ``apart``; without one, the place is no longer used."""
     cycle = time & _CYCLE_MASK
     word = cycle >> _WORD_BITS
     queue[_SERVED] = word
-    queue[_COUNT] -= 1
     queue[_NEAR] -= 1
     last = events[place + _LAST]
     if last == place:
@@ -218,5 +248,14 @@ def drop_first(queue, events, place, time):
         after = events[place + _AFTER]
         events[after + _LAST] = last
         queue[_CYCLES + cycle] = after
-    events[place + _AFTER] = queue[_SPARE]
-    queue[_SPARE] = place
+    if events[place + COUNT] > 1:
+        events[place + COUNT] -= 1
+        number = events[place + NUMBER] + apart
+        events[place + NUMBER] = number
+        time += events[place + _APART]
+        events[place + _TIME] = time
+        _list(queue, events, place, time, number)
+    else:
+        queue[_COUNT] -= 1
+        events[place + _AFTER] = queue[_SPARE]
+        queue[_SPARE] = place
