@@ -95,7 +95,7 @@ def test_events_that_follow_each_other_have_one_place(apart: int) -> None:
     made = Queue(3)
     expected = [(100 + i * apart, 7 + i * STEP, 5, 6) for i in range(4)]
     place = made.enter(expected[0], 2, apart)
-    made.enter(expected[1][:1] + (3, 8, 9))
+    made.enter((*expected[1][:1], 3, 8, 9))
     found = [made.take()]
     assert made.follow(place, expected[2][0])
     assert made.follow(place, expected[3][0])
