@@ -30,6 +30,12 @@ from tests.shared import TRACES, needs_traces
 from tests.trace_io.foreign import megatron_record
 
 
+@pytest.fixture(autouse=True)
+def _folder_of_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples write files where they run."""
+    monkeypatch.chdir(tmp_path)
+
+
 def run_examples(page: str) -> dict[str, Any]:
     """Run the Python blocks of a page one after the other; returns their names."""
     session = Session(page)
@@ -239,8 +245,9 @@ def test_noc_page() -> None:
     assert len(run_examples("noc.md")["alltoall"].arrival) == 256
 
 
-def test_placement_page(capsys: pytest.CaptureFixture[str]) -> None:
+def test_placement_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_examples("placement.md")["by_hand"].place_of("silu#2") == (1, 3)
+    assert (tmp_path / "model.py").exists()
     assert "bytes x hops 65,536 (131,072)" in capsys.readouterr().out
 
 
