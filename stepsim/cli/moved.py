@@ -49,6 +49,10 @@ _OPTIONS: Final = {
         ("--sizing", "--fifo", "--max-slowdown", "--shrink", "--no-shrink"),
         "is not an option any more: `stepsim size` looks for the depths itself; leave it out",
     ),
+    "serve": {
+        "--dp": "is not an option any more: replicas divide the requests; give --replicas",
+        "--pp-micro-batches": "is not an option any more: a step has one batch; leave it out",
+    },
     "compare": dict.fromkeys(
         ("--baseline", "--by", "--where", "--cost", "--allow-missing"), _OF_SWEEPS
     ),

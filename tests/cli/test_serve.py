@@ -84,6 +84,8 @@ def test_rate_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
             "--split: prefill must be an int from 1",
         ),
         (("--tile", "16"), "--tile: has no effect with steps linear"),
+        (("--dp", "2"), "serve --dp: is not an option any more: replicas divide the requests"),
+        (("--pp-micro-batches", "2"), "--pp-micro-batches: is not an option any more"),
     ],
 )
 def test_mistakes_are_named(
