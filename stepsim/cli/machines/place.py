@@ -13,8 +13,9 @@ import stepsim.placement
 import stepsim.report
 import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Config, Json, check_output
+from stepsim.cli.runs.ready_case import ready_case
 from stepsim.cli.runs.workload_group import workload_app
 from stepsim.errors import ArgError
 
@@ -61,14 +62,12 @@ def place_choice(choice: Choice, options: PlaceOptions) -> None:
         if path is not None:
             check_output(path, suffix)
     with Heartbeat() as heartbeat:
-        heartbeat.phase("loading")
-        machine = choice.load_machine(options.config)
-        stepsim.placement.check_machine(machine)
-        traces = choice.read(required=True)
-        heartbeat.phase("building the program")
-        case = choice.case(traces, machine, options.config, None)
-        heartbeat.phase(LOADING_ENGINE)
-        stepsim.simulation.warm_up()
+        case, traces = ready_case(
+            choice,
+            heartbeat,
+            config=options.config,
+            check_machine=stepsim.placement.check_machine,
+        )
         plan = getattr(choice.workload, "plan", None)
         heartbeat.phase("placing operators")
         found = stepsim.placement.placed(

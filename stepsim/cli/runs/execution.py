@@ -21,17 +21,16 @@ import stepsim.workloads
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
-from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
 from stepsim.cli.runs.disturbing import check_effect, disturbances
 from stepsim.cli.runs.fifo_depths import (
     TakenFix,
     machine_text,
     named_depths,
-    with_depths,
-    with_fix,
 )
-from stepsim.cli.runs.placing import TakenPlace, place_column, read_place, with_place
+from stepsim.cli.runs.placing import TakenPlace, place_column, read_place
+from stepsim.cli.runs.ready_case import ready_case
 from stepsim.cli.runs.recorded import RecordOptions
 from stepsim.errors import ArgError, OutputError
 from stepsim.frozen import frozen
@@ -115,21 +114,17 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
     disturbed = disturbances(options.ensemble, stepsim.simulation)
     place = read_place(options.place)
     with Heartbeat() as heartbeat:
-        heartbeat.phase("loading")
-        machine = choice.load_machine(options.config)
-        traces = choice.read(required=True)
-        heartbeat.phase("building the program")
-        case = choice.case(traces, machine, options.config, options.counting)
-        case = with_fix(case, options.fix, choice.fifo_depths)
-        options.check_streams([fifo.name for fifo in case.prepared.wiring.fifos])
-        heartbeat.phase(LOADING_ENGINE)
-        stepsim.simulation.warm_up()
-        if place is not None:
-            heartbeat.phase("placing operators")
-        case = with_place(case, place, traces.data)
-        if choice.fifo_depths is not None:
-            heartbeat.phase("sizing FIFOs")
-            case = with_depths(case, choice.fifo_depths, traces.data)
+        case, traces = ready_case(
+            choice,
+            heartbeat,
+            config=options.config,
+            counting=options.counting,
+            fix=options.fix,
+            place=place,
+            check=lambda built: options.check_streams(
+                [fifo.name for fifo in built.prepared.wiring.fifos]
+            ),
+        )
         if disturbed is not None:
             check_effect(disturbed, stepsim.simulation, case.prepared)
         heartbeat.phase("simulating")

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import stepsim.sizing
-from stepsim.arguments import AUTO_DEPTH, counted, is_depth_plan
+from stepsim.arguments import counted, is_depth_plan
 from stepsim.cli.options import check_output
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.simulation import Case
-    from stepsim.workloads import Data, Field
+    from stepsim.workloads import Field
 
 _METAVAR = "N|auto|FILE.yaml"
 _ALSO = "auto finds the least bytes; FILE.yaml, as written by `stepsim size`, has depths by name"
@@ -51,15 +50,6 @@ def taken_depths(name: str, known: Mapping[str, Field], given: Any) -> tuple[str
     return text, replace(given, **{name: None})
 
 
-def with_depths(case: Case, depths: str | None, data: Data) -> Case:
-    """The case with the depths of a file, or with the least depths for these data."""
-    if depths is None:
-        return case
-    if depths != AUTO_DEPTH:
-        return case.with_fifo_depths(depths)
-    return stepsim.sizing.with_least_depths(case, data)
-
-
 TakenFix = Annotated[
     Path | None,
     typer.Option(
@@ -84,23 +74,6 @@ def check_written(path: Path | None) -> None:
     """
     if path is not None:
         check_output(path, ".yaml")
-
-
-def with_fix(case: Case, fix: Path | None, depths: str | None) -> Case:
-    """The case with the changes of a file.
-
-    Raises
-    ------
-    ArgError : the file cannot be read or is for another program, or depths are chosen as well.
-    """
-    if fix is None:
-        return case
-    if depths is not None:
-        raise ArgError(
-            f"--fix: expected without --fifo-depth {depths}, which chooses depths as well; a file "
-            "of depths is a fix, too: give one of them"
-        )
-    return case.with_fix(fix)
 
 
 _ORIGINS = {

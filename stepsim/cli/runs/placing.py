@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import stepsim.design
 import stepsim.placement
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.placement import PlaceChoice
-    from stepsim.simulation import Case
-    from stepsim.workloads import Data
 
 TakenPlace = Annotated[
     str | None,
@@ -40,11 +37,6 @@ def read_place(place: str | None) -> PlaceChoice | None:
         return stepsim.placement.read_choice(place)
     except ArgError as error:
         raise ArgError(f"--place: {error}") from error
-
-
-def with_place(case: Case, place: PlaceChoice | None, data: Data) -> Case:
-    """The case with its operators placed, if a placement is given."""
-    return case if place is None else stepsim.design.placed_case(place, case, data)
 
 
 def place_column(place: PlaceChoice | None) -> dict[str, Any]:

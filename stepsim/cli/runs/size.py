@@ -14,10 +14,11 @@ import stepsim.results
 import stepsim.simulation
 import stepsim.sizing
 from stepsim.cli.console import note, print_json, show, show_table
-from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Config, Json, check_counts, check_output
 from stepsim.cli.runs.fifo_depths import WrittenFix, check_written
-from stepsim.cli.runs.placing import TakenPlace, read_place, with_place
+from stepsim.cli.runs.placing import TakenPlace, read_place
+from stepsim.cli.runs.ready_case import ready_case
 from stepsim.cli.runs.workload_group import workload_app
 
 if TYPE_CHECKING:
@@ -77,17 +78,7 @@ def size_choice(choice: Choice, options: SizeOptions) -> None:
     place = read_place(options.place)
     curve = None
     with Heartbeat() as heartbeat:
-        heartbeat.phase("loading")
-        machine = choice.load_machine(options.config)
-        traces = choice.read(required=True)
-        heartbeat.phase("building the program")
-        # Depths do not depend on how bytes and FLOPs are counted.
-        case = choice.case(traces, machine, options.config, None)
-        heartbeat.phase(LOADING_ENGINE)
-        stepsim.simulation.warm_up()
-        if place is not None:
-            heartbeat.phase("placing operators")
-        case = with_place(case, place, traces.data)
+        case, traces = ready_case(choice, heartbeat, config=options.config, place=place)
         heartbeat.phase("sizing FIFOs")
         sizes = stepsim.sizing.sized(
             case.unsized,

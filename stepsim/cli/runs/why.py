@@ -16,7 +16,7 @@ import stepsim.simulation
 from stepsim.atomic import replacing
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
-from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Config, Json, check_output
 from stepsim.cli.runs.execution import NO_PATH, limits_of, settings_text
 from stepsim.cli.runs.fifo_depths import (
@@ -24,10 +24,9 @@ from stepsim.cli.runs.fifo_depths import (
     WrittenFix,
     check_written,
     machine_text,
-    with_depths,
-    with_fix,
 )
-from stepsim.cli.runs.placing import TakenPlace, read_place, with_place
+from stepsim.cli.runs.placing import TakenPlace, read_place
+from stepsim.cli.runs.ready_case import ready_case
 from stepsim.cli.runs.workload_group import workload_app
 from stepsim.cli.serving.why import why_service_command
 from stepsim.errors import ArgError
@@ -79,21 +78,9 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
     check_written(options.write_fix)
     place = read_place(options.place)
     with Heartbeat() as heartbeat:
-        heartbeat.phase("loading")
-        machine = choice.load_machine(options.config)
-        traces = choice.read(required=True)
-        heartbeat.phase("building the program")
-        # Times do not depend on how bytes and FLOPs are counted.
-        case = choice.case(traces, machine, options.config, None)
-        case = with_fix(case, options.fix, choice.fifo_depths)
-        heartbeat.phase(LOADING_ENGINE)
-        stepsim.simulation.warm_up()
-        if place is not None:
-            heartbeat.phase("placing operators")
-        case = with_place(case, place, traces.data)
-        if choice.fifo_depths is not None:
-            heartbeat.phase("sizing FIFOs")
-            case = with_depths(case, choice.fifo_depths, traces.data)
+        case, traces = ready_case(
+            choice, heartbeat, config=options.config, fix=options.fix, place=place
+        )
         heartbeat.phase("simulating changes")
         found = stepsim.explain.explain(
             case.prepared,
