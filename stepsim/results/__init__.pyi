@@ -12,7 +12,11 @@ from stepsim.results.schemas import (
 # isort: split
 # for other rooms
 from stepsim.results import schemas as schemas
-from stepsim.results.arrays import arrow_table as arrow_table
+from stepsim.results.arrays import (
+    arrow_table as arrow_table,
+    named_table as named_table,
+    sums_by as sums_by,
+)
 from stepsim.results.columns import (
     BETTER as BETTER,
     COUNTED as COUNTED,

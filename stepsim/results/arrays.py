@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arrow import pa
+from stepsim.results.columns import schema
 
 
 def arrow_array(column: NDArray[Any] | Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -43,6 +44,18 @@ def arrow_table(columns: Mapping[str, NDArray[Any] | Sequence[Any]], schema: pa.
     """A table of the columns of a schema, in its order; numpy columns are not copied."""
     arrays = [arrow_array(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def named_table(name: str, columns: Mapping[str, Any]) -> pa.Table:
+    """A table of columns of the dictionary; ``name`` is that of its schema."""
+    return pa.table(columns, schema=schema(name, columns))
+
+
+def sums_by(count: int, places: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sums of the values of each of ``count`` places."""
+    found = np.zeros(count, np.int64)
+    np.add.at(found, places, values)
+    return found
 
 
 def _of_numpy(values: NDArray[Any], kind: pa.DataType, valid: NDArray[np.bool_] | None) -> pa.Array:

@@ -12,7 +12,7 @@ from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.kernels import MOST_WAITED_NS
 from stepsim.machine import Chips
-from stepsim.results import schema
+from stepsim.results import named_table, sums_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,7 @@ class ChipRun:
 
     def messages(self) -> pa.Table:
         """A row for every message, as an Arrow table."""
-        return _table("chip_messages", self._of_messages())
+        return named_table("chip_messages", self._of_messages())
 
     def per_chip(self) -> pa.Table:
         """A row for every chip, as an Arrow table."""
@@ -59,10 +59,10 @@ class ChipRun:
         columns: dict[str, Any] = {"chip": np.arange(chips)}
         for what, end in (("sent", self.source), ("received", self.destination)):
             columns[f"{what}_messages"] = np.bincount(end, minlength=chips)
-            columns[f"{what}_bytes"] = _sums(chips, end, self.nbytes)
+            columns[f"{what}_bytes"] = sums_by(chips, end, self.nbytes)
         none = self.finish_ns < 0
         columns["chip_finish_ns"] = pa.array(self.finish_ns, mask=none)
-        return _table("chips", columns)
+        return named_table("chips", columns)
 
     def links(self) -> pa.Table:
         """A row for every directed link, as an Arrow table; device ``count`` is the switch.
@@ -76,7 +76,7 @@ class ChipRun:
             raise ArgError("links: without congestion no links are followed; run with congestion")
         begin, end = _ends(*self.chips.dimensions[0][:2])
         busy, waited = links["busy_ns"], links["waited_ns"]
-        return _table(
+        return named_table(
             "chip_links",
             {
                 "from_device": begin,
@@ -142,13 +142,3 @@ def _ends(topology: str, count: int) -> tuple[NDArray[np.int64], NDArray[np.int6
         switch = np.full(count, count)
         return np.append(chips, switch), np.append(switch, chips)
     return np.append(chips, chips), np.append((chips + 1) % count, (chips - 1) % count)
-
-
-def _sums(count: int, places: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-    found = np.zeros(count, np.int64)
-    np.add.at(found, places, values)
-    return found
-
-
-def _table(name: str, columns: dict[str, Any]) -> pa.Table:
-    return pa.table(columns, schema=schema(name, columns))

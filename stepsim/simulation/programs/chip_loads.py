@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stepsim.arguments import counted
 from stepsim.arrow import pa
 from stepsim.kernels import MEMORY_TAIL
-from stepsim.results import schema, utilization
+from stepsim.results import named_table, sums_by, utilization
 from stepsim.simulation.outcome.fit import Fit
 from stepsim.simulation.outcome.totals import peak_bytes
 
@@ -60,7 +60,7 @@ class ChipLoads:
     def _links(self) -> pa.Table:
         links, loads = self._crossing.links, self._loads
         busy = self._of_links(loads.busy)
-        return _table(
+        return named_table(
             "chip_links",
             {
                 "from_device": links.begin,
@@ -79,13 +79,13 @@ class ChipLoads:
         chip = self._crossing.unit_chips
         ends = np.zeros(count, np.int64)
         np.maximum.at(ends, chip, self._ends)
-        offchip, flops = (_sums(count, chip, each) for each in (self._offchip, self._flops))
+        offchip, flops = (sums_by(count, chip, each) for each in (self._offchip, self._flops))
         bandwidth = self._by_chip(self._fit.bandwidths)
         held = self._fit.held(self._symbols)
         onchip = [None] * count if held is None else self._by_chip(held).tolist()
         source, to = self._ends_of_routes()
         loads = self._loads
-        return _table(
+        return named_table(
             "program_chips",
             {
                 "chip": np.arange(count),
@@ -95,10 +95,10 @@ class ChipLoads:
                 "flops": flops,
                 "chip_bandwidth_utilization": self._shares(offchip, self._peak),
                 "chip_compute_utilization": self._shares(flops, bandwidth * self._cycles),
-                "sent_messages": _sums(count, source, loads.route_messages),
-                "sent_bytes": _sums(count, source, loads.route_bytes),
-                "received_messages": _sums(count, to, loads.route_messages),
-                "received_bytes": _sums(count, to, loads.route_bytes),
+                "sent_messages": sums_by(count, source, loads.route_messages),
+                "sent_bytes": sums_by(count, source, loads.route_bytes),
+                "received_messages": sums_by(count, to, loads.route_messages),
+                "received_bytes": sums_by(count, to, loads.route_bytes),
             },
         )
 
@@ -122,7 +122,7 @@ class ChipLoads:
         chips = [self._chip_of[name] for name in amounts if name in self._chip_of]
         values = [value for name, value in amounts.items() if name in self._chip_of]
         count = self._crossing.links.chips.total
-        return _sums(count, np.array(chips, np.int64), np.array(values, np.int64))
+        return sums_by(count, np.array(chips, np.int64), np.array(values, np.int64))
 
     def _ends_of_routes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The chips at both ends of every route."""
@@ -137,13 +137,3 @@ class ChipLoads:
             utilization(self._status, amount, most)
             for amount, most in zip(amounts.tolist(), rooms, strict=True)
         ]
-
-
-def _sums(count: int, places: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-    found = np.zeros(count, np.int64)
-    np.add.at(found, places, values)
-    return found
-
-
-def _table(name: str, columns: dict[str, Any]) -> pa.Table:
-    return pa.table(columns, schema=schema(name, columns))
