@@ -38,7 +38,7 @@ def depths_of(image: Image) -> list[int | None]:
     return [None if cap >= INFINITY else cap for cap in image.channels["cap"].tolist()]
 
 
-def with_depths(image: Image, depths: Mapping[int, int | None]) -> Image:
+def with_rings(image: Image, depths: Mapping[int, int | None]) -> Image:
     """The image with other depths of some FIFOs, by number; None is unbounded.
 
     It equals, byte for byte, the image of a network with these depths: rings come last among the

@@ -1,5 +1,5 @@
 from stepsim.machine import list_networks as list_networks, load_network as load_network
-from stepsim.noc.chips.collectives import simulate_collective as simulate_collective
+from stepsim.noc.chips.collective_steps import simulate_collective as simulate_collective
 from stepsim.noc.chips.messages import simulate_chips as simulate_chips
 from stepsim.noc.chips.run import ChipRun as ChipRun, CollectiveRun as CollectiveRun
 from stepsim.noc.placement import Placement as Placement

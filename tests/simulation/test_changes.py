@@ -12,7 +12,7 @@ from hypothesis import given, strategies as hs
 import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.lowering import Image, Network, build_image
-from stepsim.lowering.rings import with_depths
+from stepsim.lowering.rings import with_rings
 from stepsim.simulation import Limits, Prepared, prepare
 from stepsim.simulation.running.depth_runs import run_depths
 from stepsim.simulation.running.image_run import run_image
@@ -49,7 +49,7 @@ def test_the_image_of_other_depths_is_that_of_their_network(network: Network, da
             for number, spec in enumerate(network.channels)
         ]
         expected = build_image(replace(network, channels=tuple(channels)))
-        assert_equal(with_depths(image, depths), expected)
+        assert_equal(with_rings(image, depths), expected)
         done = run_image(expected, network.timing, limits=limits)
         assert (runs.status[run], runs.cycles[run]) == (done.totals.status, done.totals.cycles)
         records = done.execution.channels

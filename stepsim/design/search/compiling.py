@@ -22,7 +22,7 @@ from stepsim.design.plan.plan import GroupPlan, Plan, operators_digest
 from stepsim.design.programs.group_program import GroupProgram, fifos_of
 from stepsim.design.programs.program import programs_of
 from stepsim.design.search.effort import Effort
-from stepsim.design.search.fifo_planning import fifo_plan, with_depths
+from stepsim.design.search.fifo_planning import fifo_plan, with_stream_depths
 from stepsim.design.search.fitting import Design, cut_text, excess_of, fitted, room_of
 from stepsim.design.search.group_sizing import GroupSizing
 from stepsim.design.search.ordering import in_order
@@ -249,7 +249,9 @@ def _compiled(
         "model_digest": operators_digest(graph),
     }
     report("placing its buffers and kernels")
-    design, more, groups = _placed(with_depths(design, streams), groups, target, choices.placed)
+    design, more, groups = _placed(
+        with_stream_depths(design, streams), groups, target, choices.placed
+    )
     made_plan = Plan(design, target, chosen, tuple(groups), measured, made_with)
     return Design(made_plan, (*passes, *more), steps, replace(choices, order=ordered.order))
 

@@ -239,7 +239,7 @@ def fifo_plan(
     return _Network(graph, group, known, machine).made()
 
 
-def with_depths(graph: DataflowGraph, streams: Mapping[str, int]) -> DataflowGraph:
+def with_stream_depths(graph: DataflowGraph, streams: Mapping[str, int]) -> DataflowGraph:
     """The graph with depths of the FIFOs between its kernels, by name of their streams."""
     edges = tuple(
         replace(

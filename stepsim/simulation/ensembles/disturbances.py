@@ -106,7 +106,7 @@ def _depth_changes(random: np.random.Generator, bounds: Bounds, prepared: Prepar
     return tuple(random.integers(bounds[0], bounds[1], count, endpoint=True).tolist())
 
 
-def _with_depths(prepared: Prepared, changes: Changes) -> Prepared:
+def _with_other_depths(prepared: Prepared, changes: Changes) -> Prepared:
     """Change FIFO depths by this many tokens; the depth stays at least one."""
     numbers = prepared.fifo_numbers
     caps = prepared.template.first.channels["cap"]
@@ -161,7 +161,7 @@ DISTURBANCES: Final = (
         (0, 2),
         lambda prepared: bool(_bounded(prepared)),
         _depth_changes,
-        _with_depths,
+        _with_other_depths,
     ),
 )
 """All entries, in the order in which they are applied: those that change a machine come first, for

@@ -114,7 +114,7 @@ def with_depths(prepared: Prepared, fifo_depths: Mapping[str, int | None]) -> Pr
     by_number = {numbers[name]: depth for name, depth in depths.items()}
     made = _copied(prepared)
     made.fifo_depths = {**prepared.fifo_depths, **depths}
-    made.template = prepared.template.edited(lambda image: rings.with_depths(image, by_number))
+    made.template = prepared.template.edited(lambda image: rings.with_rings(image, by_number))
     return made
 
 
@@ -218,7 +218,7 @@ def _with_default(prepared: Prepared, depth: int, origin: str) -> Prepared:
             for number, fifo in enumerate(prepared.wiring.fifos)
             if not fifo.depth and fifo.name not in own
         }
-        made.template = prepared.template.edited(lambda image: rings.with_depths(image, by_number))
+        made.template = prepared.template.edited(lambda image: rings.with_rings(image, by_number))
     return made
 
 
