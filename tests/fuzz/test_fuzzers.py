@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.simulation import warm_up
 from tests.fuzz import __main__ as command, driver
@@ -25,6 +26,7 @@ from tests.fuzz.driver import (
     note,
     run_case,
 )
+from tests.fuzz.laws import check_oracle
 from tests.fuzz.reading import outcome as read_outcome
 from tests.fuzz.sandbox import sandbox
 from tests.fuzz.supervisor import report
@@ -159,3 +161,13 @@ def test_a_sandbox_is_fresh_every_time() -> None:
     with sandbox() as second:
         assert (second / "kv.npy").exists()
     assert driver.fuzzers()
+
+
+def test_a_dram_of_many_clocks_in_a_cycle_is_not_followed() -> None:
+    """A run of a few cycles takes as many ticks of the interpreter as its memory has clocks."""
+    slow = st.load_machine("hdl-dram", {"clock_ghz": 1e-9})
+    with st.Program("slow") as program:
+        st.linear_load(st.spec(4, 4), tile=(2, 2)).consume()
+    begin = time.process_time()
+    check_oracle(program, slow, {}, None)
+    assert time.process_time() - begin < 60

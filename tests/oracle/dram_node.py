@@ -15,9 +15,12 @@ from typing import Any
 
 from stepsim.kernels.memory.dram_table import ARBITERS, DramTiming, PortAccess
 from tests.oracle.dram import Dram
-from tests.oracle.fabric import Steps, Unit
+from tests.oracle.fabric import Steps, TooLong, Unit
 
 __all__ = ["DramNode", "DramPort", "dram_access"]
+
+_MOST_CLOCKS = 1_000_000
+"""A cycle of a slow machine has any number of them, each of which is one tick here."""
 
 
 def tiles_of(access: PortAccess) -> Iterator[int]:
@@ -185,7 +188,10 @@ class DramNode:
                     self.stages[i].append(self.stages[i - 1].pop(0))
             self._arbitrate(2 * front.width - before[0], t)
             first = (t - 1) * front.clocks // front.cycles + 1
-            for clock in range(first, t * front.clocks // front.cycles + 1):
+            last = t * front.clocks // front.cycles
+            if last > _MOST_CLOCKS:
+                raise TooLong(f"no end after {_MOST_CLOCKS} clocks of the DRAM")
+            for clock in range(first, last + 1):
                 for tag in self.dram.tick(clock):
                     port, number = self.tags[tag]
                     port.arrive(number, t, front.response_latency)

@@ -25,6 +25,7 @@ __all__ = [
     "Payload",
     "Steps",
     "Token",
+    "TooLong",
     "Unit",
 ]
 
@@ -35,6 +36,10 @@ Steps = Generator[Predicate, None, Any]
 
 class Abort(Exception):
     """A unit stops with an error; the message says which unit and why."""
+
+
+class TooLong(RuntimeError):
+    """A network that runs for longer than the interpreter is to follow it."""
 
 
 class Token(NamedTuple):

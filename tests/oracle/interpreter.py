@@ -43,7 +43,7 @@ from dataclasses import dataclass
 from stepsim.lowering.network import Network
 from tests.oracle.carriers import CARRIERS, Crossing, Mesh
 from tests.oracle.dram_node import DramNode
-from tests.oracle.fabric import Abort, Account, Channel, Predicate, Steps, Token, Unit
+from tests.oracle.fabric import Abort, Account, Channel, Predicate, Steps, Token, TooLong, Unit
 from tests.oracle.memory import MEMORY, READERS, WRITERS, ChipMemories, MemoryNode
 from tests.oracle.units_2026 import SINCE_2026
 from tests.oracle.units_affine import AFFINE
@@ -163,10 +163,6 @@ def _run_all(coroutines: list[_Coroutine], order: random.Random | None, limit: i
                 coroutine.run()
                 moved = True
     raise RuntimeError(f"no end after {limit} rounds over all units: tokens go round for ever")
-
-
-class TooLong(RuntimeError):
-    """A network that runs for longer than the interpreter is to follow it."""
 
 
 def interpret(
