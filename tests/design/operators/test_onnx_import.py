@@ -361,17 +361,20 @@ def test_what_is_not_computed_is_refused(
         from_onnx(model_of(onnx, [node], inputs, held, version=24))
 
 
+CHOSEN: Any = [("Equal", ["i", "i"], ["e"], {}), ("Where", ["e", "x", "x"], ["y"], {})]
+
+
 @pytest.mark.parametrize(
     ("scalar", "dtype"), [("INT64", "i64"), ("INT32", "i32"), ("BOOL", "bool")]
 )
 def test_whole_numbers_keep_their_type(scalar: str, dtype: str, onnx: Any) -> None:
-    model = model_of(onnx, [("Where", ["i", "x", "x"], ["y"], {})], {"i": (4,), "x": (4,)})
+    model = model_of(onnx, CHOSEN, {"i": (4,), "x": (4,)})
     model.graph.input[0].type.tensor_type.elem_type = getattr(onnx.TensorProto, scalar)
     assert from_onnx(model).tensors["i"].dtype == dtype
 
 
 def test_a_type_that_no_tensor_has_is_refused(onnx: Any) -> None:
-    model = model_of(onnx, [("Where", ["i", "x", "x"], ["y"], {})], {"i": (4,), "x": (4,)})
+    model = model_of(onnx, CHOSEN, {"i": (4,), "x": (4,)})
     model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.UINT8
     with pytest.raises(CompileError, match=r"from_onnx\(small\): input 'i' is of uint8, .*int64"):
         from_onnx(model)

@@ -18,6 +18,7 @@ from stepsim.design.operators.importers import values as of
 from stepsim.design.operators.importers.imported import ImportedGraph
 from stepsim.design.operators.importers.masks import MINUS_INFINITY
 from stepsim.design.operators.importers.onnx_files.ops import OPS
+from stepsim.design.operators.importers.onnx_files.types import ElementTypes, WrongType
 from stepsim.design.operators.importers.recording import Costs, recorded
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 from stepsim.dtypes import DType
@@ -70,7 +71,8 @@ def from_onnx(
     CompileError : the package onnx is not installed, the file is not a model, a shape is not
         static, or operators are not known, all of them in one message.
     """
-    onnx = require("onnx", CompileError, "checker", "inliner", "numpy_helper", "reference")
+    onnx = require("onnx", CompileError, "checker", "inliner", "numpy_helper", "reference",
+                   "shape_inference")  # fmt: skip
     proto = _loaded(onnx, model)
     reader = f"from_onnx({name or proto.graph.name or 'model'})"
     reading = _Reading(onnx, proto, reader)
@@ -133,14 +135,17 @@ class _Reading:
         self.dtype = "f32"
         self._found: dict[str, Value] = {}
         self._types: list[str] = []
+        self._elements = ElementTypes(onnx, {**self.opsets, "": version})
         graph = model.graph
         self._check_names(graph)
         held = {tensor.name: tensor for tensor in graph.initializer}
         for name, tensor in held.items():
             self._found[name] = self._weight(name, self._array(tensor))
+            self._elements.give(name, tensor.data_type)
         for entry in graph.input:
             if entry.name not in held:
                 self._found[entry.name] = self._input(entry)
+                self._elements.give(entry.name, entry.type.tensor_type.elem_type)
         known = [_FLOATS[kind] for kind in self._types if kind in _FLOATS]
         self.dtype = known[0] if known else "f32"
         for node in graph.node:
@@ -206,6 +211,7 @@ class _Reading:
         self._check(node)
         place = _place(node)
         inputs = [self._value(name) if name else None for name in node.input]
+        self._follow_types(node, place)
         attributes = {a.name: self.onnx.helper.get_attribute_value(a) for a in node.attribute}
         made: Any
         if node.op_type == "Shape" and inputs[0] is not None:
@@ -254,6 +260,15 @@ class _Reading:
                 f"{self.reader}: {node.op_type} '{node.name}' is not valid: {error}; write the "
                 "model again"
             ) from error
+
+    def _follow_types(self, node: Any, place: Place) -> None:
+        try:
+            self._elements.follow(node)
+        except WrongType as error:
+            raise CompileError(
+                f"{self.reader}: {node.op_type} in {place} {error}; convert the input by a Cast in "
+                "front, or write the model again"
+            ) from None
 
     def _computed(self, node: Any, inputs: Sequence[Value | None], place: Place) -> Any:
         """Results of a node of known numbers, by the reference of ONNX."""

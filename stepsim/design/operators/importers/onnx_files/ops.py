@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from stepsim.design.operators.importers import logic, values as of
-from stepsim.design.operators.importers.onnx_files import selection as chosen, windows
+from stepsim.design.operators.importers.onnx_files import norms, selection as chosen, windows
 from stepsim.design.operators.importers.onnx_files.inputs import (
     Attributes,
     Inputs,
@@ -108,26 +108,6 @@ def _softmax(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x = first_input(inputs)
     axis = of.axis_of(attributes.get("axis", -1), len(x.shape))
     return of.made("softmax", (x,), x.shape, at, axis=axis)
-
-
-def _layer_norm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = first_input(inputs)
-    eps = attributes.get("epsilon", 1e-5)
-    return of.layer_norm(
-        x, input_at(inputs, 1), input_at(inputs, 2), _last_axes(x, attributes), eps, at
-    )
-
-
-def _rms_norm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = first_input(inputs)
-    eps = attributes.get("epsilon", 1e-5)
-    return of.rms_norm(x, input_at(inputs, 1), _last_axes(x, attributes), eps, at)
-
-
-def _last_axes(x: Value, attributes: Attributes) -> int:
-    """How many axes a norm is over: from ``axis`` to the last."""
-    rank = len(x.shape)
-    return rank - of.axis_of(attributes.get("axis", -1), rank)
 
 
 def _mean(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
@@ -330,9 +310,9 @@ OPS: Mapping[str, Writer] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Softmax": _softmax,
-    "LayerNormalization": _layer_norm,
-    "RMSNormalization": _rms_norm,
-    "SimplifiedLayerNormalization": _rms_norm,
+    "LayerNormalization": norms.layer_norm,
+    "RMSNormalization": norms.rms_norm,
+    "SimplifiedLayerNormalization": norms.rms_norm,
     "ReduceSum": _reduced("sum"),
     "ReduceMean": _reduced("mean"),
     "ReduceMax": _reduced("max"),
@@ -351,7 +331,7 @@ OPS: Mapping[str, Writer] = {
     "AveragePool": windows.average_pool,
     "GlobalAveragePool": windows.of_all("mean"),
     "GlobalMaxPool": windows.of_all("max"),
-    "BatchNormalization": windows.batch_norm,
+    "BatchNormalization": norms.batch_norm,
     "Pad": windows.pad,
     "CumSum": chosen.cum_sum,
     "TopK": chosen.top_k,

@@ -1,4 +1,4 @@
-"""Operators of ONNX over windows: convolutions, pooling, padding, batch norms."""
+"""Operators of ONNX over windows: convolutions, pooling, padding."""
 
 from __future__ import annotations
 
@@ -86,10 +86,3 @@ def pad(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     for i, axis in enumerate(axes):
         pads[axis] = given[i], given[i + len(axes)]
     return windows.padded(x, pads, number, at)
-
-
-def batch_norm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    if attributes.get("training_mode", 0):
-        raise Unsupported("it computes statistics of the batch; export the model for inference")
-    x, w, bias, mean, var = given_inputs(inputs)
-    return windows.batch_norm(x, w, bias, mean, var, attributes.get("epsilon", 1e-5), at)
