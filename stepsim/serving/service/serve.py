@@ -15,6 +15,7 @@ from stepsim.errors import ArgError, ServingError
 from stepsim.lowering import software
 from stepsim.machine import Machine
 from stepsim.serving.clock import Clock, JumpingClock, TickingClock
+from stepsim.serving.metrics.slo import Slo
 from stepsim.serving.requests.requests import Requests
 from stepsim.serving.scheduling.capacity import kv_bytes_per_token
 from stepsim.serving.scheduling.interface import Batch, Scheduler
@@ -51,9 +52,6 @@ AnySpec: TypeAlias = ServeSpec | str | os.PathLike[str] | Mapping[str, Any]
 
 _LINE_SECONDS: Final = 0.25
 """Time between two lines of progress."""
-
-_MOST_ROUNDS: Final = 2
-"""How often a service is served with more effort, if the error of its metrics is too large."""
 
 _SAVE_SECONDS: Final = 5.0
 """Time after which the steps until then are kept in the folder."""
@@ -123,8 +121,8 @@ class Service:
         errors = None
         while audited and served.status == "ok":
             errors = metric_errors(
-                audited, served.steps, self._metrics,
-                is_last=audited[0].rounds == _MOST_ROUNDS, progress=watch.say,
+                audited, served.steps, served.metrics(), self._metrics, stops=True,
+                progress=watch.say,
             )  # fmt: skip
             if errors is not None:
                 break
@@ -136,8 +134,7 @@ class Service:
 
     def _metrics(self, models: list[StepModel]) -> Mapping[str, Any]:
         """The metrics of the service with other step models."""
-        served = self._served(models, None, None)
-        return metrics_of(served.requests, steps_table(served.steps), None)
+        return self._served(models, None, None).metrics()
 
     def _served(
         self, models: list[StepModel], watch: _Watch | None, folder: Folder | None
@@ -190,7 +187,7 @@ class Service:
         summary = {
             "status": served.status,
             **self.settings(),
-            "metrics": metrics_of(requests, table, self.spec.choices.slo),
+            "metrics": served.metrics(self.spec.choices.slo),
         }
         if isinstance(self.scheduler, SchedulerRules):
             summary["kv_blocks"] = self.scheduler.usable_blocks
@@ -217,6 +214,10 @@ class _Served:
     status: str
     requests: pa.Table
     steps: list[StepRows]
+
+    def metrics(self, slo: Slo | None = None) -> dict[str, Any]:
+        """The metrics of the service by the names of their columns."""
+        return metrics_of(self.requests, steps_table(self.steps), slo)
 
 
 class Replayed:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stepsim.serving.scheduling.interface import Batch
 from stepsim.serving.service.error_field import ErrorField
 from stepsim.serving.service.record import StepRows, joined
-from stepsim.serving.steps.audited import RECALLED, Audit, AuditedSteps
+from stepsim.serving.steps.audited import AuditedSteps, attended_by
 from stepsim.serving.steps.interface import StepModel, StepTime
 
 Reals = NDArray[np.float64]
@@ -37,8 +37,15 @@ of jumps, for which the quantiles of a normal distribution are too near."""
 _FEWEST: Final = 2
 """Audits from which on errors are drawn."""
 
+_RECALLED: Final = 4096
+"""Steps of a kind, with prompt tokens or without, among which like ones are looked for; of longer
+services, as many at even distances."""
+
+_FURTHEST: Final = 16.0
+"""How much longer or shorter a step can be than the most like one."""
+
 _COMPARED: Final = 512
-"""Decoding steps that are compared with like ones."""
+"""Steps of a kind that are compared with like ones."""
 
 Serve = Callable[[list[StepModel]], Mapping[str, Any]]
 """Serves all requests with these step models, and returns the metrics."""
@@ -68,34 +75,35 @@ class MetricErrors:
 
 
 def metric_errors(
-    models: Sequence[AuditedSteps], rows: Sequence[StepRows], serve: Serve, *,
-    is_last: bool = True, progress: Callable[[str], None] | None = None,
+    models: Sequence[AuditedSteps], rows: Sequence[StepRows], served: Mapping[str, Any],
+    serve: Serve, *, stops: bool = False, progress: Callable[[str], None] | None = None,
 ) -> MetricErrors | None:  # fmt: skip
-    """The errors of the metrics of a service whose steps, for each model, are ``rows``.
+    """The errors of the metrics ``served`` of a service whose steps, for each model, are ``rows``.
 
-    None as soon as one is seen to be too large, unless this is the last round.
+    None if nothing is known of them, and if ``stops`` as soon as one is seen to be too large.
     """
     say = _nothing if progress is None else progress
     say("error of the steps: some more of them are simulated")
     reports = [model.report() for model in models]
     wanted, rounds = max(model.error for model in models), models[0].rounds
     audits = [one for model in models for one in model.audits]
-    known = len(audits) >= _FEWEST and all(report.bias is not None for report in reports)
-    if not known:
-        return MetricErrors(rounds, wanted, False, {})
+    if all(model.is_exact for model in models):
+        exact = {name: (0.0, 0.0) for name in JUDGED if served.get(name)}
+        return MetricErrors(rounds, wanted, True, exact)
+    if len(audits) < _FEWEST or any(report.bias is None for report in reports):
+        return None
     near = all(one.within for one in reports)
-    most = np.inf if is_last else wanted
-    if not near and not is_last:
+    if stops and not near:
         return None
     low: dict[str, float] = {}
     high: dict[str, float] = {}
     what = f"of {_TIMES} services with drawn errors of steps"
     say(f"error of the metrics: 0 {what}")
-    for number, drawn in enumerate(_drawn(_Recalled(rows, models), audits, serve, models), 1):
+    for number, drawn in enumerate(_drawn(rows, served, serve, models), 1):
         say(f"error of the metrics: {number} {what}")
         low = {name: min(error, low.get(name, error)) for name, error in drawn.items()}
         high = {name: max(error, high.get(name, error)) for name, error in drawn.items()}
-        if max(map(abs, drawn.values()), default=0.0) > most:
+        if stops and max(map(abs, drawn.values()), default=0.0) > wanted:
             return None
     intervals = {name: (low[name], high[name]) for name in low}
     near = near and all(max(-low, high) <= wanted for low, high in intervals.values())
@@ -103,136 +111,157 @@ def metric_errors(
 
 
 def _drawn(
-    recalled: _Recalled, audits: Sequence[Audit], serve: Serve, models: Sequence[AuditedSteps]
-) -> Iterator[dict[str, float]]:
+    rows: Sequence[StepRows], served: Mapping[str, Any], serve: Serve,
+    models: Sequence[AuditedSteps],
+) -> Iterator[dict[str, float]]:  # fmt: skip
     """Errors of the metrics, by name, as they are if one service after the other is exact."""
-
-    def metrics(factors: Reals, rng: np.random.Generator | None) -> Mapping[str, Any]:
-        return serve([_Perturbed(recalled, factors, model, rng) for model in models])
-
-    base = metrics(np.ones(len(recalled)), None)
-    names = [name for name in JUDGED if base.get(name)]
+    recalled = _Recalled(rows, models)
+    names = [name for name in JUDGED if served.get(name)]
+    audits = [one for model in models for one in model.audits]
     # An estimator learns with every step, so that early steps are off otherwise than late ones.
     places = _logs([(one.requests, one.tokens, one.cached, one.step) for one in audits])
     unlike = np.array([one.unlike for one in audits])
     errors = np.log([one.correction for one in audits])
     field = ErrorField(places, unlike, errors, np.array([one.variance for one in audits]))
-    at = np.concatenate([_logs(recalled.amounts), _logs(recalled.numbers[:, None])], axis=1)
     rng = np.random.default_rng([models[0].seed, len(audits)])
     for _ in range(_TIMES):
-        drawn = metrics(np.exp(field.draw(rng, at, recalled.unlike)), rng)
-        yield {name: float(base[name] / drawn[name] - 1) for name in names}
+        factors = np.exp(field.draw(rng, recalled.places, recalled.unlike))
+        drawn = serve(
+            [
+                _Perturbed(recalled, place, model.exact, factors, rng)
+                for place, model in enumerate(models)
+            ]
+        )
+        yield {name: float(served[name] / drawn[name] - 1) for name in names}
 
 
 class _Recalled:
-    """The times of steps by what they compute, from those of a service or of a part of its steps.
+    """The steps of a service by what they compute: requests, new tokens, earlier tokens of requests
+    that decode, and pairs of a new token and one that it attends to.
 
     Attributes
     ----------
-    amounts : requests, new tokens and earlier tokens. [steps, 3]
-    numbers : of the steps on their engines. [steps]
-    unlike : how far they were from all that were learned. [steps]
-    spread : of decoding steps about what like ones take, as the logarithm of the ratio (rms).
+    amounts : of all engines, one after the other. [steps, 4]
+    places : requests, new and earlier tokens, and the number of the step on its engine, as
+        logarithms. [steps, 4]
+    unlike : how far they were from all that were learned; of exact steps, as others. [steps]
     """
 
     def __init__(self, engines: Sequence[StepRows], models: Sequence[AuditedSteps]) -> None:
         rows = joined(list(engines))
-        amounts = np.stack([rows.requests, rows.new_tokens, rows.before_tokens], axis=1)
-        decodes = np.flatnonzero(amounts[:, 1] == amounts[:, 0])
-        few = np.linspace(0, len(decodes) - 1, min(RECALLED, len(decodes))).round().astype(int)
-        begins = np.cumsum([0, *(len(one) for one in engines)])
-        prompts = [
-            (begin + step, model.estimated_ns(batch))
-            for begin, model in zip(begins, models, strict=False)
-            for step, batch in model.prompts
-        ]
-        some = np.concatenate([decodes[few], np.array([step for step, _ in prompts], np.int64)])
-        self._decodes, self._prompts = slice(0, len(few)), slice(len(few), len(some))
-        self.amounts = amounts[some]
-        self.numbers = np.concatenate([np.arange(len(one)) for one in engines])[some]
-        self.unlike = np.concatenate([one.unlike for one in models])[some]
-        self._lengths = rows.length_ns[some].astype(float)
-        self._places = _logs(self.amounts)
-        self._weights = (self._places**2).sum(axis=1)
+        attended = np.concatenate([np.array(one.attended, np.int64) for one in models])
+        of_rows = np.stack([rows.requests, rows.new_tokens], axis=1)
+        self.amounts = np.concatenate([of_rows, attended], axis=1)
+        self._numbers = np.concatenate([np.arange(len(one)) for one in engines])
+        places = [rows.requests, rows.new_tokens, rows.before_tokens, self._numbers]
+        self.places = _logs(np.stack(places, axis=1))
+        self.begins = np.cumsum([0, *(len(one) for one in engines)]).tolist()
+        self.unlike = np.concatenate([one.unlike for one in models])
+        exact = np.concatenate([np.arange(len(one.unlike)) < one.exact for one in models])
+        self.unlike[exact] = self.unlike[~exact].mean() if not exact.all() else 0.0
+        self.lengths = rows.length_ns.tolist()
+        self.keys = [tuple(one) for one in self.amounts.tolist()]
         self._equal: dict[tuple[int, ...], list[int]] = {}
-        for step, found in enumerate(self.amounts.tolist()):
-            self._equal.setdefault(tuple(found), []).append(step)
-        self._estimates = np.array([estimate for _, estimate in prompts])
-        terms = np.concatenate([np.ones((len(few), 1)), self.amounts[self._decodes]], axis=1)
-        each = np.maximum(self._lengths[self._decodes], 1.0)
-        self._slopes = np.linalg.lstsq(terms / each[:, None], np.ones(len(few)), rcond=None)[0]
-        self._plane = terms @ self._slopes
-        self.spread = self._spread()
+        for step, key in enumerate(self.keys):
+            self._equal.setdefault(key, []).append(step)
+        decodes = rows.new_tokens == rows.requests
+        self._kinds = [
+            _Alike(self.amounts, rows.length_ns, np.flatnonzero(of_kind))
+            for of_kind in (~decodes, decodes)
+        ]
 
     def __len__(self) -> int:
-        return len(self._lengths)
+        return len(self.lengths)
 
-    def of(
-        self, number: int, batch: Batch, model: AuditedSteps, rng: np.random.Generator | None
+    def like(
+        self, number: int, key: tuple[int, int, int, int], rng: np.random.Generator
     ) -> tuple[int, float]:
-        """The recalled step that is most like a step, and the time of the step in ns.
+        """The step that is most like one of these amounts, and the time of the latter in ns.
 
-        A decoding step takes about what a near one took, but its tokens have other experts: it is
-        off by as much as steps of the service are from like ones. One with prompt tokens may be off
-        by more, as those of another prompt have other tokens before them: unless it was served, it
-        is estimated. The estimator has learned since the steps were served, and errors are those of
-        then; so what counts is the ratio of two estimates of now, that of the step and that of the
-        recalled one.
+        A step takes about what a near one took, but its tokens have other experts, and other tokens
+        before them: it is off by as much as steps of the service are from like ones.
         """
-        amounts = len(batch.request), int(batch.new.sum()), int(batch.before.sum())
-        equal = self._equal.get(amounts)
+        equal = self._equal.get(key)
         if equal is not None:
-            step = min(equal, key=lambda one: abs(int(self.numbers[one]) - number))
-            return step, float(self._lengths[step])
-        if amounts[1] > amounts[0] and len(self._estimates):
-            step = self._nearest(amounts, self._prompts)
-            ratio = model.estimated_ns(batch) / self._estimates[step - self._prompts.start]
-        elif len(self._plane):
-            step = self._nearest(amounts, self._decodes)
-            ratio = self._ratio(np.array(amounts), step)
-            if rng is not None:
-                ratio *= exp(self.spread * rng.standard_normal())
-        else:
-            step, ratio = self._nearest(amounts, self._prompts), 1.0
-        return step, float(self._lengths[step] * ratio)
+            step = min(equal, key=lambda one: abs(int(self._numbers[one]) - number))
+            return step, self.lengths[step]
+        is_decode = key[1] == key[0]
+        kind = self._kinds[is_decode] if len(self._kinds[is_decode]) else self._kinds[not is_decode]
+        return kind.nearest(key, rng)
 
-    def _nearest(self, amounts: tuple[int, ...], among: slice) -> int:
-        far = self._weights[among] - 2 * (self._places[among] @ _logs(amounts))
-        return int(among.start) + int(far.argmin())
 
-    def _ratio(self, amounts: NDArray[np.int64], step: int) -> float:
-        """What decoding steps of these amounts take, over what a recalled one took."""
-        now, then = float(self._slopes[0] + self._slopes[1:] @ amounts), float(self._plane[step])
-        return min(max(now / then, 0.5), 2.0) if then > 0 else 1.0
+class _Alike:
+    """Steps of one kind, with prompt tokens or without, among which a like one is looked for."""
 
-    def _spread(self) -> float:
-        """How far decoding steps are from what the nearest other one says of them."""
-        places, lengths = self._places[self._decodes], self._lengths[self._decodes]
-        some = np.linspace(0, len(lengths) - 1, min(_COMPARED, len(lengths))).round().astype(int)
+    def __init__(self, amounts: Ints, lengths: Ints, steps: Ints) -> None:
+        few = np.linspace(0, len(steps) - 1, min(_RECALLED, len(steps))).round().astype(int)
+        self._steps = steps[few]
+        self._lengths = np.maximum(lengths[self._steps], 1).astype(float)
+        self._amounts = amounts[self._steps].astype(float)
+        self._places = _logs(self._amounts)
+        self._weights = (self._places**2).sum(axis=1)
+        terms = np.concatenate([np.ones((len(few), 1)), self._amounts], axis=1)
+        relative = terms / self._lengths[:, None]
+        self._slopes = np.linalg.lstsq(relative, np.ones(len(few)), rcond=None)[0]
+        self._plane = terms @ self._slopes
+        self._spread = self._off_by()
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def nearest(
+        self, amounts: tuple[int, int, int, int], rng: np.random.Generator
+    ) -> tuple[int, float]:
+        """The most like step, and a time that one of these amounts may have."""
+        place = int((self._weights - 2 * (self._places @ _logs(amounts))).argmin())
+        ratio = self._ratio(np.array(amounts), place)
+        ratio *= exp(self._spread * rng.standard_normal())
+        return int(self._steps[place]), float(self._lengths[place] * ratio)
+
+    def _ratio(self, amounts: NDArray[Any], place: int) -> float:
+        """What steps of these amounts take, over what a recalled one took."""
+        now, then = float(self._slopes[0] + self._slopes[1:] @ amounts), float(self._plane[place])
+        return min(max(now / then, 1 / _FURTHEST), _FURTHEST) if then > 0 else 1.0
+
+    def _off_by(self) -> float:
+        """How far steps are from what the nearest other one says of them, as the logarithm of the
+        ratio (rms).
+        """
+        count = len(self)
+        some = np.linspace(0, count - 1, min(_COMPARED, count)).round().astype(int)
         found = []
         for step in np.unique(some):
-            far = ((places - places[step]) ** 2).sum(axis=1)
+            far = ((self._places - self._places[step]) ** 2).sum(axis=1)
             far[step] = np.inf
             near = int(far.argmin())
             if np.isfinite(far[near]):
-                expected = lengths[near] * self._ratio(self.amounts[step], near)
-                found.append(log(lengths[step] / expected))
+                expected = self._lengths[near] * self._ratio(self._amounts[step], near)
+                found.append(log(self._lengths[step] / expected))
         return sqrt(float(np.mean(np.square(found)))) if found else 0.0
 
 
 class _Perturbed:
-    """Steps that take so many times what like steps take by all that a model has learned."""
+    """Steps that take so many times what these or like steps of an engine took."""
 
     def __init__(
-        self, recalled: _Recalled, factors: Reals, model: AuditedSteps,
-        rng: np.random.Generator | None,
+        self, recalled: _Recalled, place: int, exact: int, factors: Reals,
+        rng: np.random.Generator,
     ) -> None:  # fmt: skip
-        self._recalled, self._factors, self._model, self._rng = recalled, factors, model, rng
+        begin, end = recalled.begins[place : place + 2]
+        self._keys = recalled.keys[begin:end]
+        own = factors[begin:end].copy()
+        own[:exact] = 1.0
+        lengths = np.array(recalled.lengths[begin:end], float)
+        self._lengths = np.rint(lengths * own).astype(np.int64).tolist()
+        self._recalled, self._factors, self._rng = recalled, factors, rng
 
     def time(self, step: int, batch: Batch) -> StepTime:
         """See `StepModel`."""
-        nearest, length = self._recalled.of(step, batch, self._model, self._rng)
-        return StepTime(round(length * self._factors[nearest]))
+        key = len(batch.new), int(batch.new.sum()), *attended_by(batch)
+        if step < len(self._keys) and self._keys[step] == key:
+            return StepTime(self._lengths[step])
+        like, length = self._recalled.like(step, key, self._rng)
+        return StepTime(round(length * self._factors[like]))
 
 
 def _nothing(_: str) -> None:

@@ -5,7 +5,10 @@ learned from at once. Apart from that, steps are drawn at random and some layers
 estimates were already made, are simulated: these audits, which the estimator has not seen, give the
 error of the whole run with a confidence interval. Then they are learned from as well.
 
-A service whose error is too large begins anew with what was learned, and with more effort.
+A service whose error is too large begins anew with what was learned, and with more effort: first
+more layers are learned, then the first steps are simulated exactly, more of them in each round, up
+to all. It is the first ones since a request that comes a step too early or too late changes all
+steps after it: those that were simulated exactly after such a change would not be there any more.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections import OrderedDict, deque
 from dataclasses import asdict, dataclass, replace
 from math import log, sqrt
 from operator import itemgetter
+from sys import maxsize
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -64,10 +68,6 @@ _STEADY: Final = 100
 _KEPT: Final = 64
 """Steps that are kept for more audits at the end."""
 
-RECALLED: Final = 4096
-"""Steps of a kind, with prompt tokens or without, of which times are recalled; of longer services,
-as many at even distances. Every step of every service with drawn errors looks for a like one."""
-
 _FEWEST: Final = 16
 """Audits from which on an interval is stated."""
 
@@ -87,6 +87,13 @@ where each layer has a program of its own, it is one."""
 
 _HARDER: Final = 16.0
 """How much smaller the errors are, from one round to the next, at which steps are learned."""
+
+_LEARNING: Final = 1
+"""Rounds with more effort in which all steps are estimated. Further ones learn hardly anything: a
+step has something of its own that no other one tells."""
+
+_PARTS: Final = 4
+"""Parts of a service, of which each further round simulates one more exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,8 @@ class AuditReport:
     steps, audits : steps, and how many of them were audited.
     simulated : layers and heads that were simulated, audits included.
     median, p99 : of the absolute error of the audited layers of a step; None without audits.
-    bias : of the time of all steps; above 0 if the estimates are too long.
+    bias : of the time of all steps, those that were simulated exactly included; above 0 if the
+        estimates are too long.
     low, high : 95 % confidence interval of that bias.
     wanted : the largest error that was asked for.
     within : whether the interval is within it.
@@ -162,7 +170,8 @@ class AuditReport:
 
     def __str__(self) -> str:
         if self.bias is None or self.median is None or self.p99 is None:
-            return f"{self.steps:,} steps, none of them audited"
+            what = "none of them audited" if self.bias is None else "all of them simulated exactly"
+            return f"{self.steps:,} steps, {what}"
         assert self.low is not None
         assert self.high is not None
         return (
@@ -188,32 +197,12 @@ class _Estimated:
     estimates: list[Reals]
 
 
-class _Line:
-    """Cycles by a number of rows, with straight lines between those that are known."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, int] = {}
-        self._points: tuple[Reals, Reals] | None = None
-
-    def add(self, rows: int, cycles: int) -> None:
-        """What so many rows take."""
-        if rows not in self._known:
-            self._known[rows], self._points = cycles, None
-
-    def at(self, rows: int) -> float:
-        """What any number takes, as far as is known."""
-        if self._points is None:
-            found = np.array(sorted(self._known.items()), dtype=np.float64)
-            self._points = found[:, 0], found[:, 1]
-        return float(np.interp(rows, *self._points))
-
-
 class AuditedSteps(LayeredSteps):
     """Estimates steps from simulated layers, and audits the estimates.
 
     ``audits`` are those of this round, ``unlike`` how far each of its steps was from all that were
-    learned, 0 for a step that was learned itself, and ``prompts`` its steps with prompt tokens, as
-    numbers and batches.
+    learned, 0 for a step that was learned itself, and ``attended`` what tokens of each attend to,
+    see `attended_by`. The first ``exact`` steps of a round are simulated exactly.
 
     Args:
         error: the largest error of the time of all steps, as a share; audits become more frequent
@@ -236,27 +225,30 @@ class AuditedSteps(LayeredSteps):
         self.error, self.seed = error, seed
         self.audits: list[Audit] = []
         self.unlike: list[float] = []
-        self.prompts: list[tuple[int, Batch]] = []
-        self.steps = self.rounds = 0
+        self.attended: list[tuple[int, int]] = []
+        self.steps = self.rounds = self.exact = 0
         self._effort, self._later = 1.0, 0
+        self._known: dict[bytes, StepTime] = {}
         self._estimators = [Estimator() for _ in self.programs.kinds]
         self._recent: list[deque[float]] = [deque(maxlen=_RECENT) for _ in self.programs.kinds]
         self._kept: list[tuple[float, _Estimated]] = []
         self._latest: OrderedDict[tuple[int, bytes], None] = OrderedDict()
-        self._total = 0.0
-        self._prompts, self._apart = 0, 1
-        self._heads, self._sent = _Line(), _Line()
+        self._total = self._exact_cycles = 0.0
 
     def again(self) -> None:
         """Begin anew with what was learned: the next step is the first one of another round.
 
-        Steps are learned that are less unlike all before, and audits are more frequent.
+        Steps are learned that are less unlike all before, audits are more frequent, and more of the
+        first steps are simulated exactly, after some rounds all.
         """
         self.rounds += 1
-        self._effort *= 2
+        self._effort *= 2 if self.rounds <= _LEARNING else 1
+        parts = self.rounds - _LEARNING
+        self.exact = maxsize if parts >= _PARTS else max(0, self.steps * parts // _PARTS)
         self.steps = self._later = 0
-        self.audits, self.unlike, self._kept, self._total = [], [], [], 0.0
-        self.prompts, self._prompts, self._apart = [], 0, 1
+        self.audits, self.unlike, self._kept = [], [], []
+        self._total = self._exact_cycles = 0.0
+        self.attended = []
 
     def time(self, step: int, batch: Batch) -> StepTime:
         """See `StepModel`.
@@ -265,6 +257,8 @@ class AuditedSteps(LayeredSteps):
         ------
         ServingError : a layer does not run to its end, or nothing was recorded of a token.
         """
+        if step < self.exact:
+            return self._simulated_whole(step, batch)
         drawn = splitmix(self._drawing, np.arange(4 * step, 4 * step + 4, dtype=np.uint64))
         chance = float(drawn[0] >> np.uint64(11)) / 2.0**53
         counts = None if self.routing is None else self.routing.counts(batch)
@@ -275,23 +269,21 @@ class AuditedSteps(LayeredSteps):
         estimates = [self._estimate(kind, one) for kind, one in enumerate(terms)]
         beside = self.beside(batch)
         cycles, moved = float(beside.cycles), beside.offchip_bytes
-        rows, tokens = int(batch.emits.sum()), int(batch.new.sum())
-        self._heads.add(rows, self.programs.head(rows).cycles)
-        self._sent.add(tokens, self.programs.handover(tokens).cycles)
         cycles += sum(
             float(found.sum()) * self.programs.kinds[kind].layers / len(found)
             for kind, found in enumerate(estimates)
         )
         self.steps += 1
         self._total += cycles
-        rate = self._effort * _RATE / (1 + self.steps / _STEADY) ** 0.5
-        rate = min(1.0, rate * cycles * self.steps / self._total)
+        estimated = self.steps - self.exact
+        rate = self._effort * _RATE / (1 + estimated / _STEADY) ** 0.5
+        rate = min(1.0, rate * cycles * estimated / self._total)
         own = _Estimated(step, batch, rate, self.unlike[-1], cycles, terms, estimates)
         if chance < rate:
             how = "audited"
             self._audit(own, int(drawn[2]))
         self._keep(own, int(drawn[3]))
-        self._recall(step, batch)
+        self.attended.append(attended_by(batch))
         bounds: dict[str, float] = {}
         for kind, (one, found) in enumerate(zip(terms, estimates, strict=True)):
             times = self.programs.kinds[kind].layers // len(found)
@@ -300,19 +292,10 @@ class AuditedSteps(LayeredSteps):
                 bounds[bound] = bounds.get(bound, 0) + times * float(each)
         return self.timed(cycles, moved, bounds, how)
 
-    def estimated_ns(self, batch: Batch) -> float:
-        """The time of a step by all that was learned until now, in ns; nothing is simulated.
-
-        Raises
-        ------
-        ServingError : nothing was recorded of a token.
-        """
-        cycles = self._heads.at(int(batch.emits.sum())) + self._sent.at(int(batch.new.sum()))
-        counts = None if self.routing is None else self.routing.counts(batch)
-        for kind in range(len(self.models)):
-            found = self._estimate(kind, self._terms(kind, batch, counts, bounds=False))
-            cycles += float(found.sum()) * self.programs.kinds[kind].layers / len(found)
-        return cycles / self.programs.clock_ghz
+    @property
+    def is_exact(self) -> bool:
+        """Whether all steps until now were simulated exactly."""
+        return self.steps <= self.exact
 
     def report(self) -> AuditReport:
         """The error until now; some of the steps are audited for it if the run has few audits."""
@@ -327,28 +310,42 @@ class AuditedSteps(LayeredSteps):
             bias, low, high, self.error, inside,
         )  # fmt: skip
 
+    def _simulated_whole(self, step: int, batch: Batch) -> StepTime:
+        """The exact time of a step, from an earlier round if it was there already; what is unlike
+        all before is learned.
+        """
+        key = b"".join(getattr(batch, name).tobytes() for name in Batch.__slots__)
+        if key not in self._known:
+            found = self.exactly(batch, self.experts(batch))
+            self._known[key] = found.time
+            for kind, (terms, cycles) in enumerate(found.layers):
+                self._is_ready(kind, batch)
+                middle = [_middle(terms)]
+                far = self._estimators[kind].novelty(terms.values[middle[0]])
+                if far >= self._unlike(kind, batch):
+                    self._learn(kind, terms.values[middle], cycles[middle])
+        self.unlike.append(0.0)
+        self.steps += 1
+        self._exact_cycles += float(self._known[key].cycles or 0)
+        self.attended.append(attended_by(batch))
+        return self._known[key]
+
     @property
     def _drawing(self) -> int:
         """The seed of what is drawn in this round."""
         return self.seed + (self.rounds << 33)
 
-    def _terms(
-        self, kind: int, batch: Batch, counts: NDArray[np.int64] | None, *, bounds: bool = True
-    ) -> LayerTerms:
+    def _terms(self, kind: int, batch: Batch, counts: NDArray[np.int64] | None) -> LayerTerms:
         routed = list(self.programs.kinds[kind].routed)
         loads = counts[routed] if routed and counts is not None else None
-        return self.models[kind].terms(batch, loads, bounds=bounds)
+        return self.models[kind].terms(batch, loads)
 
     def _estimate(self, kind: int, terms: LayerTerms) -> Reals:
         return self._estimators[kind].cycles(terms.values)
 
     def _simulated(self, kind: int, batch: Batch, layers: list[int]) -> Reals:
         """Cycles of some layers of a kind, by place among them."""
-        # What is ready is known from here, as a resumed service takes costs from its journal.
-        self._latest[kind, batch.new.tobytes()] = None
-        self._latest.move_to_end((kind, batch.new.tobytes()))
-        if len(self._latest) > PREPARED:
-            self._latest.popitem(last=False)
+        self._is_ready(kind, batch)
         routed = self.programs.kinds[kind].routed
         ids = None
         if routed and self.routing is not None:
@@ -356,10 +353,20 @@ class AuditedSteps(LayeredSteps):
         costs = self.programs.layers(kind, batch, ids)
         return np.array([float(one.cycles) for one in costs])
 
+    def _is_ready(self, kind: int, batch: Batch) -> None:
+        """The program of a batch is there from now on; that of another one may not be any more.
+
+        What is ready is known from here, as a resumed service takes costs from its journal.
+        """
+        self._latest[kind, batch.new.tobytes()] = None
+        self._latest.move_to_end((kind, batch.new.tobytes()))
+        if len(self._latest) > PREPARED:
+            self._latest.popitem(last=False)
+
     def _learned(self, kind: int, batch: Batch, terms: LayerTerms, drawn: int) -> float | None:
         """Learn from a step that is unlike all before; of others, how far it is from them."""
         estimator, count = self._estimators[kind], len(terms.values)
-        middle = int(np.argsort(terms.values[:, -1], kind="stable")[count // 2])
+        middle = _middle(terms)
         far = estimator.novelty(terms.values[middle])
         if len(estimator) >= _FIRST and far < self._unlike(kind, batch):
             return far
@@ -380,7 +387,7 @@ class AuditedSteps(LayeredSteps):
         """Distance of terms from which on a step is learned: the worse the estimates, the less."""
         recent = self._recent[kind]
         slope = sqrt(sum(one**2 for one in recent) / max(len(recent), 1))
-        harder: float = _HARDER**self.rounds
+        harder: float = _HARDER ** min(self.rounds, _LEARNING)
         if self.programs.shares(kind) and (kind, batch.new.tobytes()) in self._latest:
             harder *= _READY
         return min(max(self.error / harder / max(slope, 1e-12), _NOVEL * _CLOSEST), _NOVEL)
@@ -412,6 +419,8 @@ class AuditedSteps(LayeredSteps):
 
     def _interval(self) -> tuple[float | None, float | None, float | None]:
         """Bias of the time of all steps and its 95 % interval; None with few audits."""
+        if self.is_exact and self.steps:
+            return 0.0, 0.0, 0.0
         if len(self.audits) < _FEWEST:
             return None, None, None
         # A step stands for as many others as it was unlikely to be audited, now or at the end.
@@ -425,7 +434,12 @@ class AuditedSteps(LayeredSteps):
         left = estimated - (1 + bias) * simulated
         count = len(left)
         half = _NORMAL * np.sqrt((left**2).sum() * count / (count - 1)) / simulated.sum()
-        return bias, float(bias - half), float(bias + half)
+        return self._of_all(bias), self._of_all(bias - half), self._of_all(bias + half)
+
+    def _of_all(self, bias: float) -> float:
+        """The bias of all steps if that of the estimated ones is ``bias``."""
+        true = self._total / (1 + bias)
+        return float((self._total - true) / (true + self._exact_cycles))
 
     def _keep(self, one: _Estimated, drawn: int) -> None:
         """Keep a random part of the steps, in which long ones are more likely, as their lengths
@@ -437,16 +451,6 @@ class AuditedSteps(LayeredSteps):
                 return
             del self._kept[0]
         insort(self._kept, (place, replace(one, batch=_copied(one.batch))), key=itemgetter(0))
-
-    def _recall(self, step: int, batch: Batch) -> None:
-        """Keep a step if it has prompt tokens, or each second, fourth, ... of many."""
-        if int(batch.new.sum()) == len(batch.new):
-            return
-        if self._prompts % self._apart == 0:
-            self.prompts.append((step, _copied(batch)))
-        self._prompts += 1
-        if len(self.prompts) > RECALLED:
-            self.prompts, self._apart = self.prompts[::2], 2 * self._apart
 
     def _audit_more(self) -> None:
         """Audit kept steps, with the estimates that the run took, until the error is known."""
@@ -462,6 +466,19 @@ class AuditedSteps(LayeredSteps):
             self._later += 1
             drawn = splitmix(self._drawing + 1, np.array([one.step], dtype=np.uint64))
             self._audit(one, int(drawn[0]))
+
+
+def attended_by(batch: Batch) -> tuple[int, int]:
+    """Earlier tokens of requests with one new token, and pairs of a new token and one that it
+    attends to in all requests, itself included, as without a window.
+    """
+    new, before = batch.new, batch.before
+    return int(before[new == 1].sum()), int(new @ before) + int(new @ (new + 1)) // 2
+
+
+def _middle(terms: LayerTerms) -> int:
+    """The layer whose experts take a time in the middle."""
+    return int(np.argsort(terms.values[:, -1], kind="stable")[len(terms.values) // 2])
 
 
 def _copied(batch: Batch) -> Batch:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stepsim.errors import ServingError
 from stepsim.serving.scheduling.interface import Batch
-from stepsim.serving.steps.features import LayerModel
+from stepsim.serving.steps.features import LayerModel, LayerTerms
 from stepsim.serving.steps.interface import StepTime
 from stepsim.serving.steps.layers import Cost, StepPrograms
 
@@ -19,8 +23,24 @@ if TYPE_CHECKING:
     from stepsim.serving.steps.routing import RequestRouting
     from stepsim.workloads import Step
 
+Reals = NDArray[np.float64]
+
 _KEPT = 256
 """Steps whose times are kept for equal ones."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Exact:
+    """A step of which every layer was simulated.
+
+    Attributes
+    ----------
+    time : of the step.
+    layers : of each kind, the terms and the cycles of its layers.
+    """
+
+    time: StepTime
+    layers: list[tuple[LayerTerms, Reals]]
 
 
 class LayeredSteps:
@@ -55,6 +75,10 @@ class LayeredSteps:
                 )
         self.models = [LayerModel(kind.workload, machine) for kind in self.programs.kinds]
 
+    def experts(self, batch: Batch) -> NDArray[np.int32] | None:
+        """The experts of all tokens of a step, ``[layers, tokens, k]``; None without experts."""
+        return None if self.routing is None else self.routing.all_ids(batch)
+
     def beside(self, batch: Batch) -> Cost:
         """What a step takes beside its layers, which follow each other: the head, and the rows on
         their way between stages.
@@ -62,6 +86,32 @@ class LayeredSteps:
         head = self.programs.head(int(batch.emits.sum()))
         sent = self.programs.handover(int(batch.new.sum()))
         return Cost(head.cycles + sent.cycles, head.offchip_bytes + sent.offchip_bytes)
+
+    def exactly(self, batch: Batch, every: NDArray[np.int32] | None) -> Exact:
+        """All layers of a step, simulated, whose tokens have the experts ``every``.
+
+        Raises
+        ------
+        ServingError : a layer does not run to its end, or nothing was recorded of a token.
+        """
+        counts = None if self.routing is None else self.routing.counts(batch)
+        beside = self.beside(batch)
+        cycles, moved = beside.cycles, beside.offchip_bytes
+        bounds: dict[str, float] = {}
+        layers = []
+        for number, kind in enumerate(self.programs.kinds):
+            own = list(kind.routed)
+            ids = None if every is None or not own else [every[layer] for layer in own]
+            costs = self.programs.layers(number, batch, ids)
+            loads = None if ids is None or counts is None else counts[own]
+            terms = self.models[number].terms(batch, loads)
+            times = 1 if ids is not None else kind.layers
+            for cost, bound in zip(costs, terms.bound, strict=True):
+                cycles += times * cost.cycles
+                moved += times * cost.offchip_bytes
+                bounds[bound] = bounds.get(bound, 0) + times * cost.cycles
+            layers.append((terms, np.array([float(one.cycles) for one in costs])))
+        return Exact(self.timed(cycles, moved, bounds, "exact"), layers)
 
     def timed(self, cycles: float, moved: int, bounds: Mapping[str, float], how: str) -> StepTime:
         """The time of a step, whose layers take so many cycles by the resource that limits them."""
@@ -88,29 +138,11 @@ class ExactSteps(LayeredSteps):
         ------
         ServingError : a layer does not run to its end, or nothing was recorded of a token.
         """
-        every = None if self.routing is None else self.routing.all_ids(batch)
-        counts = None if self.routing is None else self.routing.counts(batch)
-        rows = int(batch.emits.sum())
+        every = self.experts(batch)
         routed = b"" if every is None else sha256(every.tobytes()).digest()
-        key = batch.new.tobytes(), batch.before.tobytes(), rows, routed
-        if key in self._known:
-            return self._known[key]
-        beside = self.beside(batch)
-        cycles, moved = beside.cycles, beside.offchip_bytes
-        bounds: dict[str, float] = {}
-        for number, kind in enumerate(self.programs.kinds):
-            own = list(kind.routed)
-            ids = None if every is None or not own else [every[layer] for layer in own]
-            costs = self.programs.layers(number, batch, ids)
-            loads = None if ids is None or counts is None else counts[own]
-            terms = self.models[number].terms(batch, loads)
-            times = 1 if ids is not None else kind.layers
-            for cost, bound in zip(costs, terms.bound, strict=True):
-                cycles += times * cost.cycles
-                moved += times * cost.offchip_bytes
-                bounds[bound] = bounds.get(bound, 0) + times * cost.cycles
-        found = self.timed(cycles, moved, bounds, "exact")
-        self._known[key] = found
-        while len(self._known) > _KEPT:
-            self._known.popitem(last=False)
-        return found
+        key = batch.new.tobytes(), batch.before.tobytes(), int(batch.emits.sum()), routed
+        if key not in self._known:
+            self._known[key] = self.exactly(batch, every).time
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return self._known[key]

@@ -13,36 +13,34 @@ from stepsim.serving import Batch, LinearSteps, RandomLengths, StepTime
 from stepsim.serving.requests.arrivals import DrawnArrivals
 from stepsim.serving.service.serve import Service, prepare_service
 from stepsim.serving.service.uncertainty import JUDGED, metric_errors
-from stepsim.serving.steps.audited import Audit, AuditReport
+from stepsim.serving.steps.audited import Audit, AuditReport, attended_by
 
 _WANTED = 0.01
 
-_ARRAYS = ("request", "new", "before", "emits")
-
 
 class Estimated:
-    """Linear steps that are too long by a share, with audits of some that say so.
-
-    Attributes
-    ----------
-    now : the share by which estimates are too long after the service.
+    """Linear steps that are too long by a share, with audits of some that say so; the first
+    ``exact`` ones are not too long.
     """
 
     error, seed, rounds = _WANTED, 1, 0
 
     def __init__(self, bias: float, spread: float = 0.0) -> None:
-        self.exact = LinearSteps(step_ns=2e6, token_ns=2e4, decode_context_ns=40)
+        self.linear = LinearSteps(step_ns=2e6, token_ns=2e4, decode_context_ns=40)
         self.bias, self.spread = bias, spread
         self.audits: list[Audit] = []
         self.unlike: list[float] = []
-        self.prompts: list[tuple[int, Batch]] = []
-        self.now = bias
+        self.attended: list[tuple[int, int]] = []
+        self.exact, self.is_exact = 0, False
 
     def time(self, step: int, batch: Batch) -> StepTime:
-        exact = self.exact.time(step, batch).ns
+        exact = self.linear.time(step, batch).ns
         off = self.bias + self.spread * np.random.default_rng(step).standard_normal()
         found = round(exact * (1 + off))
         self.unlike.append(0.1)
+        self.attended.append(attended_by(batch))
+        if step < self.exact:
+            return StepTime(exact, how="exact")
         if step % 5 == 0:
             self.audits.append(
                 Audit(
@@ -50,12 +48,7 @@ class Estimated:
                     found, 0, found, exact, 0.0,
                 )
             )  # fmt: skip
-        if batch.new.sum() > len(batch.new):
-            self.prompts.append((step, Batch(*(getattr(batch, one).copy() for one in _ARRAYS))))
         return StepTime(found, how="estimated")
-
-    def estimated_ns(self, batch: Batch) -> float:
-        return self.exact.time(0, batch).ns * (1 + self.now)
 
     def report(self) -> AuditReport:
         return AuditReport(
@@ -79,8 +72,8 @@ def errors(service: Service, model: Any) -> tuple[Any, Mapping[str, float]]:
     """The stated errors, and the true ones."""
     served = service._served([model], None, None)
     found = service._metrics([Recording(served)])
-    exact = service._metrics([model.exact])
-    stated = metric_errors([model], served.steps, service._metrics)
+    exact = service._metrics([model.linear])
+    stated = metric_errors([model], served.steps, found, service._metrics)
     return stated, {name: found[name] / exact[name] - 1 for name in JUDGED}
 
 
@@ -115,18 +108,33 @@ def test_intervals_hold_what_a_bias_of_steps_makes_of_the_metrics(
 
 
 @pytest.mark.parametrize("bias", [-0.02, 0.02])
-def test_what_an_estimator_learned_of_audits_is_not_corrected_again(
-    service: Service, bias: float
-) -> None:
-    """Steps with prompt tokens that were not served are estimated after the service, when the
-    estimator knows what the audits have shown.
-    """
-    model = Estimated(bias)
-    model.now = 0.0
-    stated, true = errors(service, model)
+def test_a_bias_that_all_audits_agree_on_is_known_well(service: Service, bias: float) -> None:
+    stated, true = errors(service, Estimated(bias))
     for name, (low, high) in stated.intervals.items():
         assert low - 1e-3 <= true[name] <= high + 1e-3, (name, true[name], low, high)
         assert high - low < 0.5 * abs(true[name]) + 1e-3, (name, low, high)
+
+
+def test_exact_steps_have_no_error(service: Service) -> None:
+    """The more of the first steps are exact, the less wide the intervals are, which still hold the
+    true errors; in the end they have no width.
+    """
+    widths = []
+    steps = len(service._served([Estimated(0.0)], None, None).steps[0])
+    for exact in (0, steps // 2, steps * 3 // 4):
+        model = Estimated(0.03, 0.004)
+        model.exact = exact
+        stated, true = errors(service, model)
+        for name, (low, high) in stated.intervals.items():
+            assert low - 1e-3 <= true[name] <= high + 1e-3, (exact, name, true[name], low, high)
+        widths.append(max(map(abs, stated.intervals["tpot_mean_ms"])))
+    assert widths[0] > widths[1] > widths[2] > 0
+    model = Estimated(0.03)
+    model.exact, model.is_exact = 10 * steps, True
+    stated, true = errors(service, model)
+    assert true == dict.fromkeys(JUDGED, 0.0)
+    assert stated.within
+    assert stated.intervals == dict.fromkeys(JUDGED, (0.0, 0.0))
 
 
 def test_queues_amplify_the_error_of_steps(service: Service) -> None:
@@ -139,31 +147,27 @@ def test_without_audits_nothing_is_stated(service: Service) -> None:
     model: Any = Estimated(0.0)
     served = service._served([model], None, None)
     model.audits = []
-    model.rounds = 2
-    stated = metric_errors([model], served.steps, service._metrics, is_last=False)
-    assert stated is not None
-    assert (stated.within, stated.intervals, stated.rounds) == (False, {}, 2)
-    assert stated.to_dict()["wanted"] == _WANTED
+    assert metric_errors([model], served.steps, served.metrics(), service._metrics) is None
 
 
 @pytest.mark.parametrize(
-    ("bias", "spread", "most"), [(0.02, 0.0, 0), (0.009, 0.0, 2), (0.0, 0.0, 40)],
+    ("bias", "spread", "most"), [(0.02, 0.0, 0), (0.009, 0.0, 1), (0.0, 0.0, 39)],
     ids=["steps", "queues", "neither"],
 )  # fmt: skip
 def test_a_round_ends_as_soon_as_its_error_is_seen_to_be_too_large(
     service: Service, bias: float, spread: float, most: int
 ) -> None:
-    """Of the services with drawn errors one is served that shows it, beside that without; or none,
-    if the error of the steps is too large already.
+    """Of the services with drawn errors one is served that shows it; or none, if the error of the
+    steps is too large already.
     """
     model: Any = Estimated(bias, spread)
     times: list[Any] = []
-    rows = service._served([model], None, None).steps
+    first = service._served([model], None, None)
 
     def served(models: Any) -> Mapping[str, Any]:
         times.append(models)
         return service._metrics(models)
 
-    stated = metric_errors([model], rows, served, is_last=False)
+    stated = metric_errors([model], first.steps, first.metrics(), served, stops=True)
     assert (stated is None) == (bias > 0)
     assert len(times) == most
