@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.kernels import BOUNDED, KINDS, POSITIONS, table_places
-from stepsim.lowering.builder import machine_globals, memory_table
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import TimingParams
+from stepsim.lowering.of_machine import machine_globals, memory_table
 
 _BANDWIDTH: Final = "compute_bandwidth"
 _STORE: Final = "initial_store"
