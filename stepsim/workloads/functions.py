@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import stepsim.graph
 from stepsim.errors import WorkloadError
-from stepsim.workloads.parameters import Built, Data, Input, ParameterError
+from stepsim.workloads.built import Built
+from stepsim.workloads.inputs import Data, Input
+from stepsim.workloads.parameters import ParameterError
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import stepsim.graph
 from stepsim.deferred import deferred
 from stepsim.errors import WorkloadError
-from stepsim.workloads.parameters import Built, Data, Param
+from stepsim.workloads.built import Built
+from stepsim.workloads.inputs import Data
+from stepsim.workloads.parameters import Param
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:

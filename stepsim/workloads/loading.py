@@ -23,7 +23,8 @@ from stepsim.shown import shown
 from stepsim.typed import typed_but
 from stepsim.workloads.functions import of_function, of_program, returns_program
 from stepsim.workloads.graph_files import ENDING, graph_digest, of_graph_file
-from stepsim.workloads.parameters import KV_LENGTHS, NEW_TOKENS, ROUTING, fields_of
+from stepsim.workloads.inputs import KV_LENGTHS, NEW_TOKENS, ROUTING
+from stepsim.workloads.parameters import fields_of
 from stepsim.workloads.plans import PLAN, plan_digest, plan_file
 from stepsim.workloads.user_files import read_module as read_module, user_code as user_code
 from stepsim.workloads.values import split_target

@@ -1,4 +1,4 @@
-"""Parameters of workloads, their input data, and the programs built from them.
+"""Parameters of workloads: what they may be, and how they are declared.
 
 Nothing here imports the graph, so that options and help start fast.
 """
@@ -7,30 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 from stepsim.arguments import flag, label_of, shown, text_of
-from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.frozen import frozen
-from stepsim.typed import typed, typed_but
 from stepsim.workloads.declarations import check_names, default_of
 from stepsim.workloads.values import MOST_WHOLE, Kind, kind_of, plain_bytes, plain_share
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from stepsim.graph import Program
-    from stepsim.workloads import arrays
-else:
-    np = deferred("numpy")
-    arrays = deferred("stepsim.workloads.arrays")
-
 DYNAMIC = "dynamic"
 """Rows of a tile that is as tall as its data."""
-
-DEFAULT_ROWS = 64
-"""Tokens or requests of a workload without a trace."""
 
 
 @frozen
@@ -182,225 +168,6 @@ class ParameterError(ArgError):
     def text(self, name: Callable[[str], str] = str) -> str:
         """All problems in sentences; ``name`` maps a parameter to its name in the text."""
         return "\n".join(f"{name(which)}: {text}" for which, text in self.problems)
-
-
-@frozen
-class Input:
-    """A trace that a workload needs; ``name`` is its attribute in `Data`.
-
-    Attributes
-    ----------
-    optional : it may be left out, and `Data` says what holds then.
-    """
-
-    name: str
-    what: str
-    optional: bool = False
-
-
-ROUTING = Input("routing", "expert ids [tokens, k]")
-"""The input of a workload that takes a routing table, ``data.routing``."""
-
-KV_LENGTHS = Input("kv_lengths", "cached tokens of each request [requests]")
-"""The input of a workload that takes the lengths of KV caches, ``data.kv_lengths``."""
-
-NEW_TOKENS = Input("new_tokens", "new tokens of each request [requests]", optional=True)
-"""The input of a workload whose requests may have several new tokens, ``data.new_tokens``."""
-
-
-@frozen(slots=False, eq=False)
-class Data:
-    """The traces of a workload, which reads those that its parameters need.
-
-    Attributes
-    ----------
-    routing : expert ids ``[tokens, k]``, those of the first request first; None if not given.
-    kv_lengths : cached tokens ``[requests]``; None if not given.
-    rows : tokens or requests.
-    whole : tokens or requests of the full batch, of which these are the first.
-    new_tokens : new tokens ``[requests]``; None for one of each.
-
-    Raises
-    ------
-    ArgError : as in `of`.
-    """
-
-    routing: np.ndarray[Any, Any] | None = None
-    kv_lengths: np.ndarray[Any, Any] | None = None
-    rows: int = DEFAULT_ROWS
-    whole: int = 0
-    new_tokens: np.ndarray[Any, Any] | None = None
-
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        if self.routing is not None:
-            put(self, "routing", arrays.routing_of(self.routing))
-        if self.kv_lengths is not None:
-            put(self, "kv_lengths", arrays.lengths_of(self.kv_lengths))
-        if self.new_tokens is not None:
-            put(self, "new_tokens", arrays.new_tokens_of(self.new_tokens))
-        put(self, "rows", arrays.rows_of("rows", self.rows, 0))
-        put(self, "whole", arrays.rows_of("whole", self.whole, 0))
-        for name, rows in (
-            ("kv_lengths", self.rows), ("new_tokens", self.rows), ("routing", self.tokens),
-        ):  # fmt: skip
-            array = getattr(self, name)
-            if array is not None and len(array) != rows:
-                raise ArgError(
-                    f"{name}: expected a row for each of the {rows} rows, found {len(array)}; "
-                    "make data with Data.of, which counts them"
-                )
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        routing: Any = None,
-        kv_lengths: Any = None,
-        new_tokens: Any = None,
-        rows: int | None = None,
-        whole: int | None = None,
-    ) -> Data:
-        """Data of the given arrays; without arrays, ``rows`` gives the number of rows, 64 by
-        default.
-
-        Raises
-        ------
-        ArgError : an array has a wrong shape, is not of whole numbers from 0, or does not have one
-            row for each row of the others.
-        """
-        ids = None if routing is None else arrays.routing_of(routing)
-        lengths = None if kv_lengths is None else arrays.lengths_of(kv_lengths)
-        new = None if new_tokens is None else arrays.new_tokens_of(new_tokens)
-        if new is not None:
-            return cls._of_new(new, ids, lengths, rows, whole)
-        counts = [len(array) for array in (ids, lengths) if array is not None]
-        if len(set(counts)) > 1:
-            raise ArgError(
-                f"routing: expected one token for each of the {counts[1]} requests of kv_lengths, "
-                f"found {counts[0]}; take as many of both"
-            )
-        said = None if rows is None else arrays.rows_of("rows", rows, 1)
-        if counts and said is not None and said != counts[0]:
-            raise ArgError(
-                f"rows: expected the {counts[0]} of the arrays, found {said}; leave it out"
-            )
-        found = counts[0] if counts else DEFAULT_ROWS if said is None else said
-        return cls(
-            ids, lengths, found, found if whole is None else arrays.rows_of("whole", whole, found)
-        )
-
-    @classmethod
-    def _of_new(cls, new: Any, ids: Any, lengths: Any, rows: int | None, whole: int | None) -> Data:
-        """Data of requests with these new tokens."""
-        count, tokens = len(new), int(new.sum())
-        if lengths is not None and len(lengths) != count:
-            raise ArgError(
-                f"new_tokens: expected one number for each of the {len(lengths)} requests of "
-                f"kv_lengths, found {count}; take as many of both"
-            )
-        if ids is not None and len(ids) != tokens:
-            raise ArgError(
-                f"routing: expected a row for each of the {tokens} new tokens of {count} requests, "
-                f"found {len(ids)}; take as many of both"
-            )
-        if rows is not None and arrays.rows_of("rows", rows, 1) != count:
-            raise ArgError(
-                f"rows: expected the {count} requests of new_tokens, found {rows}; leave it out"
-            )
-        whole = count if whole is None else arrays.rows_of("whole", whole, count)
-        return cls(ids, lengths, count, whole, new)
-
-    @typed
-    def missing(self, inputs: Iterable[Input]) -> list[Input]:
-        """The inputs that are not given and may not be left out."""
-        return [one for one in inputs if not one.optional and getattr(self, one.name) is None]
-
-    @property
-    def new(self) -> np.ndarray[Any, Any]:
-        """The new tokens of each request, one where none are given."""
-        return np.ones(self.rows, dtype=np.int64) if self.new_tokens is None else self.new_tokens
-
-    @property
-    def tokens(self) -> int:
-        """New tokens of all requests together."""
-        return self.rows if self.new_tokens is None else int(self.new_tokens.sum())
-
-    @property
-    def lengths(self) -> np.ndarray[Any, Any]:
-        """The cached tokens, all 0 where none are given."""
-        return np.zeros(self.rows, dtype=np.int64) if self.kv_lengths is None else self.kv_lengths
-
-
-@frozen
-class Counted:
-    """Bytes and FLOPs of a program in one way of counting; see the glossary of metrics.
-
-    Attributes
-    ----------
-    padded_flops : the part of ``flops`` on padding rows; None if unknown.
-    """
-
-    offchip_bytes: int
-    onchip_bytes: int
-    flops: int
-    padded_flops: int | None
-    allocated_flops_per_cycle: int
-
-
-class Built:
-    """A built program, and how data with the same `Workload.program_key` is bound to it.
-
-    Attributes
-    ----------
-    program : the program.
-    parameters : values of parameters, and of other columns, that are known only after building.
-    notes : remarks on the program, a sentence each.
-    fifo_depths : depths of FIFOs by name, for the machine that the workload is built for.
-    earlier : programs that run before this one, one after another, as parts of the same work;
-        measures are those of all together.
-    """
-
-    @typed_but("program")
-    def __init__(
-        self,
-        program: Program,
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        notes: Iterable[str] = (),
-        fifo_depths: Mapping[str, int] | None = None,
-        earlier: Iterable[Built] = (),
-    ) -> None:
-        self.program = program
-        self.earlier = tuple(earlier)
-        self.fifo_depths = None if fifo_depths is None else dict(fifo_depths)
-        self.parameters = dict(parameters or {})
-        self.notes = tuple(notes)
-
-    def bindings(self, data: Data) -> Mapping[Any, Any]:
-        """Values of the unbound routings of the program."""
-        return {}
-
-    def symbols(self, data: Data) -> Mapping[Any, Any]:
-        """Values of all symbolic sizes of the program, for its symbolic metrics."""
-        return self.bindings(data)
-
-    def tokens(self, data: Data) -> int | None:
-        """Tokens that a run advances by one step, for token/s; None if not applicable.
-
-        By default the rows of the traces of the data: a decoder makes one token for each request,
-        and a layer passes on each token of its batch. Without a trace nothing says how many tokens
-        the program processes, so a workload without inputs states them itself.
-        """
-        return None if data.routing is None and data.kv_lengths is None else data.rows
-
-    def padded_flops(self, data: Data) -> int | None:
-        """Executed FLOPs on padding rows; None if not known."""
-        return None
-
-    def published(self, data: Data) -> Counted | None:
-        """Bytes and FLOPs as the published figures count them; None if there is no figure."""
-        return None
 
 
 _fields: dict[type, Mapping[str, Field]] = {}

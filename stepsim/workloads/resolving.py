@@ -9,14 +9,8 @@ import stepsim.machine
 from stepsim.arguments import is_depth_plan, shown
 from stepsim.errors import WorkloadError, did_you_mean
 from stepsim.frozen import frozen
-from stepsim.workloads.parameters import (
-    Data,
-    Field,
-    ParameterError,
-    depth_parameter,
-    fields_of,
-    new_name,
-)
+from stepsim.workloads.inputs import Data
+from stepsim.workloads.parameters import Field, ParameterError, depth_parameter, fields_of, new_name
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine

@@ -22,16 +22,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import stepsim.machine
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, WorkloadError
-from stepsim.workloads.parameters import (
-    KV_LENGTHS,
-    ROUTING,
-    Built,
-    Data,
-    Input,
-    ParameterError,
-    check_fields,
-    fields_of,
-)
+from stepsim.workloads.built import Built
+from stepsim.workloads.inputs import KV_LENGTHS, ROUTING, Data, Input
+from stepsim.workloads.parameters import ParameterError, check_fields, fields_of
 from stepsim.workloads.resolving import resolve
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.hardware import DISTURBANCES
 from stepsim.hardware.simulation import on_hardware
-from stepsim.workloads.parameters import Data
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.swiglu import Swiglu
 
 

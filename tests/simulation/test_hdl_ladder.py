@@ -9,7 +9,7 @@ import pytest
 
 import stepsim as st
 from stepsim.reproduce.published import table_rows
-from stepsim.workloads.parameters import Data
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.swiglu import Swiglu
 
 # Mean and worst absolute error and bias in percent; of the first three as in the published table.

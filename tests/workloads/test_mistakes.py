@@ -76,7 +76,7 @@ MISTAKES = {
         "workload Rows: presets: expected names of parameters, found 'rows'. Its parameters: m",
     ),
     "an input of its own": (
-        BUILD.replace("    m: int", "    inputs: ClassVar = (st.workloads.parameters.Input('foo', "
+        BUILD.replace("    m: int", "    inputs: ClassVar = (st.workloads.inputs.Input('foo', "
                       "'x'),)\n    m: int"),
         "own.py:Rows: inputs: expected ROUTING, KV_LENGTHS and NEW_TOKENS only, found foo",
     ),

@@ -17,9 +17,10 @@ import numpy as np
 
 from stepsim.graph import Program, Stream, chip, linear_load, metadata
 from stepsim.workloads.attention.graph import AttentionGraph, Lengths, Work
+from stepsim.workloads.built import Built, Counted
 from stepsim.workloads.checks import window_notes
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.models import ATTENTION, AttentionShape
-from stepsim.workloads.parameters import Built, Counted, Data
 from stepsim.workloads.tensors import tensor_of
 
 if TYPE_CHECKING:

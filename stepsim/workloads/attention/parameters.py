@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.deferred import deferred
+from stepsim.workloads.built import Built
 from stepsim.workloads.checks import (
     attended,
     built_in_name,
@@ -27,10 +28,11 @@ from stepsim.workloads.common import (
     TensorParallel,
 )
 from stepsim.workloads.element_types import ElementTypes
+from stepsim.workloads.inputs import KV_LENGTHS, Data
 from stepsim.workloads.models import LayerModel, Model
 from stepsim.workloads.parallel.machines import build_on_machine
 from stepsim.workloads.parallel.split import Split
-from stepsim.workloads.parameters import KV_LENGTHS, Built, Data, Param, ParameterError
+from stepsim.workloads.parameters import Param, ParameterError
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:

@@ -21,14 +21,16 @@ from stepsim.workloads.attention.build import (
     fewer_regions,
     reserved,
 )
+from stepsim.workloads.built import Built, Counted
 from stepsim.workloads.checks import window_notes
 from stepsim.workloads.decoder.layer import DecoderLayer
 from stepsim.workloads.decoder.on_chips import build_on_chips
 from stepsim.workloads.decoder.parts import ATTENTION, EXPERTS, OF_HEADS, QKV
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.models import ATTENTION as OF_ATTENTION, EXPERTS as OF_EXPERTS, ROWS
 from stepsim.workloads.parallel.machines import check_routing
 from stepsim.workloads.parallel.network import padding
-from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
+from stepsim.workloads.parameters import DYNAMIC
 
 if TYPE_CHECKING:
     from stepsim.workloads.decoder.parameters import Decoder

@@ -34,10 +34,10 @@ from stepsim.workloads.decoder.parts import (
 )
 from stepsim.workloads.decoder.qkv import Generation, Rows
 from stepsim.workloads.decoder.weights import Weights
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.models import AttentionShape
 from stepsim.workloads.moe.build import activations
 from stepsim.workloads.parallel.layers import in_regions
-from stepsim.workloads.parameters import Data
 from stepsim.workloads.tensors import own_name, tensor_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from stepsim.graph import Program, Stream, chip
 from stepsim.workloads.decoder.layer import DecoderLayer
 from stepsim.workloads.decoder.parts import EXPERTS, RESIDUALS
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.moe.build import store_rows
 from stepsim.workloads.parallel.layers import Layers
-from stepsim.workloads.parameters import Data
 from stepsim.workloads.tensors import micro_batch
 
 if TYPE_CHECKING:

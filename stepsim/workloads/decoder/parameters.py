@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.deferred import deferred
 from stepsim.typed import typed
+from stepsim.workloads.built import Built
 from stepsim.workloads.checks import (
     attended,
     built_in_name,
@@ -49,20 +50,12 @@ from stepsim.workloads.decoder.parts import (
     Parts,
 )
 from stepsim.workloads.element_types import ElementTypes
+from stepsim.workloads.inputs import KV_LENGTHS, ROUTING, Data, Input
 from stepsim.workloads.models import LatentHeads, LayerModel, Model
 from stepsim.workloads.moe.parameters import check_experts
 from stepsim.workloads.parallel.machines import build_on_machine
 from stepsim.workloads.parallel.split import Split, on_several_chips
-from stepsim.workloads.parameters import (
-    DYNAMIC,
-    KV_LENGTHS,
-    ROUTING,
-    Built,
-    Data,
-    Input,
-    Param,
-    ParameterError,
-)
+from stepsim.workloads.parameters import DYNAMIC, Param, ParameterError
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:

@@ -30,9 +30,11 @@ from stepsim.graph import (
     routing,
     spec,
 )
+from stepsim.workloads.built import Built, Counted
 from stepsim.workloads.element_types import ElementTypes
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.models import EXPERTS, MoEShape
-from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
+from stepsim.workloads.parameters import DYNAMIC
 from stepsim.workloads.tensors import own_name, tensor_of, weights_of
 
 if TYPE_CHECKING:

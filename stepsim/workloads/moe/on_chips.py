@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepsim.graph import Program, Stream, chip
+from stepsim.workloads.built import Built
 from stepsim.workloads.decoder.feed_forward import FeedForward
 from stepsim.workloads.decoder.parts import EXPERTS as NETWORK, Parts
 from stepsim.workloads.decoder.weights import Weights
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.models import EXPERTS
 from stepsim.workloads.moe.build import activations, store_rows
 from stepsim.workloads.parallel.layers import Layers
 from stepsim.workloads.parallel.machines import check_routing
 from stepsim.workloads.parallel.network import padding
-from stepsim.workloads.parameters import Built, Data
 
 if TYPE_CHECKING:
     from stepsim.workloads.moe.parameters import Moe

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from stepsim.deferred import deferred
 from stepsim.typed import typed
+from stepsim.workloads.built import Built
 from stepsim.workloads.checks import built_in_name, divides, unlike
 from stepsim.workloads.common import (
     ActivationType,
@@ -24,18 +25,11 @@ from stepsim.workloads.common import (
     why_no_sums,
 )
 from stepsim.workloads.element_types import ElementTypes
+from stepsim.workloads.inputs import ROUTING, Data, Input
 from stepsim.workloads.models import LayerModel, Model, MoEShape
 from stepsim.workloads.parallel.machines import build_on_machine
 from stepsim.workloads.parallel.split import Split, on_several_chips
-from stepsim.workloads.parameters import (
-    DYNAMIC,
-    ROUTING,
-    Built,
-    Data,
-    Input,
-    Param,
-    ParameterError,
-)
+from stepsim.workloads.parameters import DYNAMIC, Param, ParameterError
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
-from stepsim.workloads.parameters import Built, Data, ParameterError
+from stepsim.workloads.built import Built
+from stepsim.workloads.inputs import Data
+from stepsim.workloads.parameters import ParameterError
 
 if TYPE_CHECKING:
     import numpy as np

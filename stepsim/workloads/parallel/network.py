@@ -13,10 +13,10 @@ import numpy as np
 
 from stepsim.graph import DividedExperts, ExpertChip, Stream, chip, summed_rows
 from stepsim.workloads.decoder.feed_forward import FeedForward
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.models import MoEShape
 from stepsim.workloads.moe.build import pack, padding_flops, with_shared
 from stepsim.workloads.parallel.split import Split, Table
-from stepsim.workloads.parameters import Data
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from stepsim.deferred import deferred
 from stepsim.graph import Groups
 from stepsim.workloads.checks import divides
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.models import Experts, LatentHeads
-from stepsim.workloads.parameters import Data
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from stepsim.graph import Program, Routing
+from stepsim.workloads.built import Built
 from stepsim.workloads.checks import window_notes
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.models import ATTENTION, EXPERTS, ROWS
 from stepsim.workloads.moe.build import store_rows
 from stepsim.workloads.parallel.machines import check_routing
 from stepsim.workloads.parallel.network import padding
-from stepsim.workloads.parameters import Built, Data
 from stepsim.workloads.step.blocks import Numbers, StepBlocks
 from stepsim.workloads.step.layer import StepLayer, blocks_of
 from stepsim.workloads.step.on_chips import build_on_chips

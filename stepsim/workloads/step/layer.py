@@ -23,8 +23,8 @@ from stepsim.workloads.decoder.output import Projection
 from stepsim.workloads.decoder.parts import Parts
 from stepsim.workloads.decoder.qkv import Generation
 from stepsim.workloads.decoder.weights import Weights
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.parallel.layers import in_regions
-from stepsim.workloads.parameters import Data
 from stepsim.workloads.step.attend import StepAttention
 from stepsim.workloads.step.blocks import StepBlocks
 from stepsim.workloads.step.head import Head

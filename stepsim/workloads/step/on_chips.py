@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stepsim.graph import Program, Stream, chip
+from stepsim.workloads.inputs import Data
 from stepsim.workloads.moe.build import store_rows
 from stepsim.workloads.parallel.layers import Layers
 from stepsim.workloads.parallel.split import Table
-from stepsim.workloads.parameters import Data
 from stepsim.workloads.step.layer import StepLayer
 from stepsim.workloads.tensors import micro_batch
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from stepsim.deferred import deferred
 from stepsim.typed import typed
 from stepsim.workloads.attention.parameters import COARSE_BLOCK
+from stepsim.workloads.built import Built
 from stepsim.workloads.checks import divides, windowed_layer
 from stepsim.workloads.common import (
     ActivationType,
@@ -32,19 +33,12 @@ from stepsim.workloads.common import (
 )
 from stepsim.workloads.decoder.parameters import check_heads
 from stepsim.workloads.element_types import ElementTypes
+from stepsim.workloads.inputs import KV_LENGTHS, NEW_TOKENS, ROUTING, Data, Input
 from stepsim.workloads.models import LatentHeads, LayerModel, Model
 from stepsim.workloads.moe.parameters import check_experts
 from stepsim.workloads.parallel.machines import build_on_machine
 from stepsim.workloads.parallel.split import Split, on_several_chips
-from stepsim.workloads.parameters import (
-    KV_LENGTHS,
-    NEW_TOKENS,
-    ROUTING,
-    Built,
-    Data,
-    Input,
-    Param,
-)
+from stepsim.workloads.parameters import Param
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:

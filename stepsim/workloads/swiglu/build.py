@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepsim.graph import Program, fn, linear_load, linear_store, map as map_stream, map_accum, spec
-from stepsim.workloads.parameters import Built, Counted, Data
+from stepsim.workloads.built import Built, Counted
+from stepsim.workloads.inputs import Data
 
 if TYPE_CHECKING:
     from stepsim.workloads.swiglu.parameters import Swiglu

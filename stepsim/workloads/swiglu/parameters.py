@@ -11,7 +11,8 @@ from stepsim.dtypes import DType
 from stepsim.workloads.checks import divides
 from stepsim.workloads.common import ComputeBandwidth, FifoDepth, TileInter
 from stepsim.workloads.element_types import ElementTypes
-from stepsim.workloads.parameters import Data, Param
+from stepsim.workloads.inputs import Data
+from stepsim.workloads.parameters import Param
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
