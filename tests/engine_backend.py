@@ -11,7 +11,12 @@ from stepsim.lowering import Image, Network, build_image
 from stepsim.simulation.outcome.tables import MEMORY_TAIL, run_length
 from tests.oracle.payloads import retag
 
-__all__ = ["EngineResult", "payload_of", "run_engine", "to_result"]
+__all__ = ["TOKEN_FIELDS", "EngineResult", "payload_of", "run_engine", "to_result"]
+
+TOKEN_FIELDS = (
+    "stamp", "pub", "value", "rows", "cols", "off", "level", "bits", "kind", "rd",
+)  # fmt: skip
+"""The fields of a token in its slot."""
 
 _STATES = {Status.DONE: "done", Status.FAILED: "failed"}
 

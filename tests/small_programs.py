@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import stepsim as st
 
-__all__ = ["center", "gated"]
+__all__ = ["center", "diamond", "gated"]
 
 
 def center(depth: int | None = None) -> st.Program:
@@ -23,4 +25,14 @@ def gated() -> st.Program:
         x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
         gate, up = x.map(st.fn.silu), x.map(st.fn.gelu)
         st.linear_store(st.zip(gate, up).map(st.fn.mul), "out")
+    return program
+
+
+@cache
+def diamond() -> st.Program:
+    """The sum of two functions of the same tiles."""
+    with st.Program("diamond", compute_bw=64) as program:
+        tiles = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
+        one, other = tiles.map(st.fn.silu), tiles.map(st.fn.gelu)
+        st.linear_store(st.zip(one, other).map(st.fn.add), "out")
     return program

@@ -149,3 +149,18 @@ def feed(cli: Cli):
         return cli(command, "swiglu", *flags(**given), *options)
 
     return call
+
+
+@pytest.fixture
+def own_file(tmp_path: Path) -> Path:
+    """A file with a function ``own`` that returns a program."""
+    source = tmp_path / "own.py"
+    source.write_text(
+        "import stepsim as st\n\n\n"
+        "def own(rows: int = 64):\n"
+        "    with st.Program('own', compute_bw=64) as program:\n"
+        "        x = st.linear_load(st.spec(rows, 64), tile=(16, 64)).flatten(0, 1)\n"
+        "        st.linear_store(x.map(st.fn.silu), 'out')\n"
+        "    return program\n"
+    )
+    return source

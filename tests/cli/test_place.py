@@ -11,24 +11,10 @@ import yaml
 from tests.cli.conftest import Cli
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    source = tmp_path / "own.py"
-    source.write_text(
-        "import stepsim as st\n\n\n"
-        "def own(rows: int = 64):\n"
-        "    with st.Program('own', compute_bw=64) as program:\n"
-        "        x = st.linear_load(st.spec(rows, 64), tile=(16, 64)).flatten(0, 1)\n"
-        "        st.linear_store(x.map(st.fn.silu), 'out')\n"
-        "    return program\n"
-    )
-    return source
-
-
-def test_a_placement_is_written_and_drawn(cli: Cli, model: Path) -> None:
-    out, picture = model.with_name("placement.yaml"), model.with_name("placement.svg")
+def test_a_placement_is_written_and_drawn(cli: Cli, own_file: Path) -> None:
+    out, picture = own_file.with_name("placement.yaml"), own_file.with_name("placement.svg")
     done = cli(
-        "place", f"{model}:own", "--set", "noc=mesh", "--effort", 0.1, "--out", out,
+        "place", f"{own_file}:own", "--set", "noc=mesh", "--effort", 0.1, "--out", out,
         "--picture", picture,
     )  # fmt: skip
     assert done.code == 0, done.err
@@ -42,35 +28,35 @@ def test_a_placement_is_written_and_drawn(cli: Cli, model: Path) -> None:
     assert sum(": 8,192 bytes" in title for title in titles) >= 3
 
 
-def test_json_names_the_busiest_streams(cli: Cli, model: Path) -> None:
+def test_json_names_the_busiest_streams(cli: Cli, own_file: Path) -> None:
     found = cli(
-        "place", f"{model}:own", "--set", "noc=ring", "--per-tile", 2, "--effort", 0.1, "--json"
+        "place", f"{own_file}:own", "--set", "noc=ring", "--per-tile", 2, "--effort", 0.1, "--json"
     ).json()
     assert found["busiest_link_bytes"] == 8192
     assert found["hop_bytes"] <= found["row_major_hop_bytes"]
     assert [one["bytes"] for one in found["busiest_link_streams"]] == [8192]
 
 
-def test_what_cannot_be_placed(cli: Cli, model: Path) -> None:
-    assert "has no network on chip" in cli("place", f"{model}:own").err
+def test_what_cannot_be_placed(cli: Cli, own_file: Path) -> None:
+    assert "has no network on chip" in cli("place", f"{own_file}:own").err
     small = ("--set", "noc=mesh", "--set", "noc.rows=1", "--set", "noc.cols=2")
-    assert "larger than the machine" in cli("place", f"{model}:own", *small).err
+    assert "larger than the machine" in cli("place", f"{own_file}:own", *small).err
     on_mesh = ("--set", "noc=mesh")
-    assert ".yaml" in cli("place", f"{model}:own", *on_mesh, "--out", "x.txt").err
-    assert "effort must be" in cli("place", f"{model}:own", *on_mesh, "--effort", 0).err
+    assert ".yaml" in cli("place", f"{own_file}:own", *on_mesh, "--out", "x.txt").err
+    assert "effort must be" in cli("place", f"{own_file}:own", *on_mesh, "--effort", 0).err
 
 
-def test_operators_on_several_tiles(cli: Cli, model: str, tmp_path: Path) -> None:
+def test_operators_on_several_tiles(cli: Cli, own_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "tiles.yaml"
     grid = ("--set", "noc=mesh", "--set", "noc.rows=3", "--set", "noc.cols=5")
     tiles = ("--tiles", "silu#2=3", "--tiles", "flatten#1=2")
-    done = cli("place", model, *grid, *tiles, "--effort", 0.02, "--out", out, "--json")
+    done = cli("place", own_file, *grid, *tiles, "--effort", 0.02, "--out", out, "--json")
     assert done.code == 0, done.err
     figures = done.json()
     assert figures["tiles"] == figures["operators"] + 3
-    assert cli("run", model, *grid, "--place", out).code == 0
+    assert cli("run", own_file, *grid, "--place", out).code == 0
     for wrong in ("silu#2", "silu#2=x", "=2"):
-        refused = cli("place", model, *grid, "--tiles", wrong)
+        refused = cli("place", own_file, *grid, "--tiles", wrong)
         assert refused.code != 0
         assert "--tiles: expected OPERATOR=N" in refused.err
 

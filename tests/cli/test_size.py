@@ -84,20 +84,11 @@ def test_the_default_depth_matters_to_a_file_that_leaves_fifos_out(
     assert "it is for program 'swiglu_16_32'" in refused.err
 
 
-def test_a_workload_without_a_depth_of_its_own(cli: Cli, tmp_path: Path) -> None:
-    source = tmp_path / "own.py"
-    source.write_text(
-        "import stepsim as st\n\n\n"
-        "def own(rows: int = 64):\n"
-        "    with st.Program('own', compute_bw=64) as program:\n"
-        "        x = st.linear_load(st.spec(rows, 64), tile=(16, 64)).flatten(0, 1)\n"
-        "        st.linear_store(x.map(st.fn.silu), 'out')\n"
-        "    return program\n"
-    )
-    run = cli("run", f"{source}:own", "--fifo-depth", "auto", "--json").json()
+def test_a_workload_without_a_depth_of_its_own(cli: Cli, own_file: Path) -> None:
+    run = cli("run", f"{own_file}:own", "--fifo-depth", "auto", "--json").json()
     assert set(run["fifo_depths"].values()) == {1}
-    assert "  own.py:6 " in cli("size", f"{source}:own").out
-    refused = cli("run", f"{source}:own", "--fifo-depth", 3)
+    assert "  own.py:6 " in cli("size", f"{own_file}:own").out
+    refused = cli("run", f"{own_file}:own", "--fifo-depth", 3)
     assert "--set fifo.depth=N" in refused.err
 
 

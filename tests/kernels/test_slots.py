@@ -15,7 +15,7 @@ from stepsim.kernels import driver
 from stepsim.kernels.driver import Execution, Working, execute
 from stepsim.kernels.layout import TUPLE_RD, Payload, Status
 from stepsim.lowering import Image, Network, build_image
-from tests.engine_backend import payload_of
+from tests.engine_backend import TOKEN_FIELDS, payload_of
 from tests.oracle.build import NetBuilder
 from tests.oracle.example import Example, tile_tokens
 from tests.oracle.extension_examples import EXTENSION_EXAMPLES
@@ -128,18 +128,7 @@ def check_slots(network: Network) -> None:
     for channel, name in zip(foul.channels, image.channel_names, strict=True):
         taken = channel["removed"]
         assert (before[name][:taken] == after[name][:taken]).all(), name
-        for field in (
-            "stamp",
-            "pub",
-            "value",
-            "rows",
-            "cols",
-            "off",
-            "level",
-            "bits",
-            "kind",
-            "rd",
-        ):
+        for field in TOKEN_FIELDS:
             assert (before[name][field] == after[name][field]).all(), (name, field)
         for slot in after[name]:
             check_fields(image, foul, slot)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stepsim.errors import LoweringError
 from stepsim.kernels.driver import execute
 from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image
+from tests.engine_backend import TOKEN_FIELDS
 from tests.property_profile import profile
 
 COLUMNS = [
@@ -51,18 +52,7 @@ def test_arrays_are_lists_of_dicts(lists: list[list[tuple[Any, ...]]]) -> None:
     for c, rows in enumerate(arrays):
         at, other = int(a.channels["start"][c]), int(b.channels["start"][c])
         sent, same = a.slots[at : at + len(rows)], b.slots[other : other + len(rows)]
-        for field in (
-            "stamp",
-            "pub",
-            "value",
-            "rows",
-            "cols",
-            "off",
-            "level",
-            "bits",
-            "kind",
-            "rd",
-        ):
+        for field in TOKEN_FIELDS:
             assert (sent[field] == same[field]).all(), field
         for field in ("value", "rows", "cols", "level"):
             assert (sent[field] == rows[field]).all(), field

@@ -17,15 +17,7 @@ import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.machine import Network, load_network
 from stepsim.noc import Placement
-
-
-@cache
-def program() -> st.Program:
-    with st.Program("diamond", compute_bw=64) as made:
-        tiles = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
-        one, other = tiles.map(st.fn.silu), tiles.map(st.fn.gelu)
-        st.linear_store(st.zip(one, other).map(st.fn.add), "out")
-    return made
+from tests.small_programs import diamond
 
 
 @cache
@@ -34,38 +26,38 @@ def mesh(rows: int = 2, cols: int = 4, **more: Any) -> Network:
 
 
 def names() -> list[str]:
-    return list(Placement.row_major(program(), mesh()).operators)
+    return list(Placement.row_major(diamond(), mesh()).operators)
 
 
 def test_row_major_follows_the_program() -> None:
-    placement = Placement.row_major(program(), mesh())
+    placement = Placement.row_major(diamond(), mesh())
     assert list(placement.operators.values()) == list(range(len(names())))
     assert placement.place_of(names()[5]) == (1, 1)
-    shared = Placement.row_major(program(), mesh(1, 4), 2)
+    shared = Placement.row_major(diamond(), mesh(1, 4), 2)
     assert list(shared.operators.values()) == [i // 2 for i in range(len(names()))]
 
 
 def test_operators_are_on_workers_and_ports_at_the_memory() -> None:
     cores = mesh(2, 6, cores="DWUWWW DWWEWW")
-    placement = Placement.row_major(program(), cores)
+    placement = Placement.row_major(diamond(), cores)
     assert list(placement.operators.values())[:4] == [1, 3, 4, 5]
     assert list(placement.ports.values()) == [0, 6]
-    assert list(Placement.row_major(program(), mesh()).ports.values()) == [0, 3]
+    assert list(Placement.row_major(diamond(), mesh()).ports.values()) == [0, 3]
     ring = load_network("ring")
-    assert set(Placement.row_major(program(), ring).ports.values()) == {0}
+    assert set(Placement.row_major(diamond(), ring).ports.values()) == {0}
 
 
 def test_a_file_is_read_back(tmp_path: Path) -> None:
     file = tmp_path / "placement.yaml"
     places: dict[str, Any] = {name: i for i, name in enumerate(reversed(names()))}
     places[names()[0]] = [1, 3]
-    placement = Placement(program(), mesh(), places, {names()[0]: (0, 2)}, per_tile=2)
+    placement = Placement(diamond(), mesh(), places, {names()[0]: (0, 2)}, per_tile=2)
     placement.save(file)
-    again = Placement.from_yaml(file, program(), mesh())
+    again = Placement.from_yaml(file, diamond(), mesh())
     assert again == placement
     assert hash(again) == hash(placement)
     assert again.ports[names()[0]] == 2
-    assert again != Placement.row_major(program(), mesh())
+    assert again != Placement.row_major(diamond(), mesh())
 
 
 def test_a_placement_of_another_process_has_the_hash_of_an_equal_one() -> None:
@@ -85,8 +77,8 @@ def test_a_placement_of_another_process_has_the_hash_of_an_equal_one() -> None:
 
 
 def test_units_have_the_places_of_their_operators() -> None:
-    placement = Placement.row_major(program(), mesh())
-    wiring = st.graph.wire(program())
+    placement = Placement.row_major(diamond(), mesh())
+    wiring = st.graph.wire(diamond())
     places, ports = placement.of_units(wiring)
     for unit, place, port in zip(wiring.units, places, ports, strict=True):
         if unit.operator is None:
@@ -119,7 +111,7 @@ def test_a_wrong_placement_is_named(
     places: dict[str, Any] = {name: i for i, name in enumerate(names())} | changes
     if changes.get("flatten#1", 0) is None:
         del places["flatten#1"]
-    given: dict[str, Any] = {"program": program(), "network": mesh(), "operators": places}
+    given: dict[str, Any] = {"program": diamond(), "network": mesh(), "operators": places}
     given |= more
     with pytest.raises(ArgError, match=re.escape(message)):
         Placement(**given)
@@ -127,15 +119,15 @@ def test_a_wrong_placement_is_named(
 
 def test_a_program_larger_than_the_machine_is_refused() -> None:
     with pytest.raises(ArgError, match=r"larger than the machine.* 4 tiles for 1 each.*per_tile=2"):
-        Placement.row_major(program(), mesh(1, 4))
+        Placement.row_major(diamond(), mesh(1, 4))
     with pytest.raises(ArgError, match="state worker cores"):
-        Placement.row_major(program(), mesh(1, 2, cores="DD"))
+        Placement.row_major(diamond(), mesh(1, 2, cores="DD"))
 
 
 def test_an_operator_on_another_core_than_a_worker_is_refused() -> None:
     cores = mesh(2, 6, cores="DWUWWW DWWEWW")
     with pytest.raises(ArgError, match=r"kind 'unused'.* of which \(0, 1\) is the first"):
-        Placement(program(), cores, dict.fromkeys(names(), 2))
+        Placement(diamond(), cores, dict.fromkeys(names(), 2))
 
 
 @pytest.mark.parametrize(
@@ -151,4 +143,4 @@ def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, text: str, message:
     file = tmp_path / "placement.yaml"
     file.write_text(text)
     with pytest.raises(ArgError, match=re.escape(message)):
-        Placement.from_yaml(file, program(), mesh())
+        Placement.from_yaml(file, diamond(), mesh())

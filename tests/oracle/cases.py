@@ -65,14 +65,7 @@ def load_case(path: Path) -> Case:
             params["bpe"] = 8
         ins, outs = (tuple(number[name] for name in unit[side]) for side in ("in", "out"))
         units.append(UnitSpec(unit["name"], unit["op"], ins, outs, params))
-    timing = TimingParams(
-        onchip_bytes_per_cycle=machine["onchip_bw"],
-        request_bytes=machine["request_bytes"],
-        hbm_channels=machine["hbm_channels"],
-        hbm_interval=machine["hbm_interval"],
-        hbm_latency=machine["hbm_latency"],
-        hbm_startup=machine["hbm_startup"],
-    )
+    timing = timing_of(machine)
     expected = raw["expected"]
     return Case(
         name=raw["id"],
@@ -84,4 +77,16 @@ def load_case(path: Path) -> Case:
         final_clock=expected["final_clock"],
         final_pace=expected["final_pace"],
         tokens=expected["tokens"],
+    )
+
+
+def timing_of(machine: dict[str, Any]) -> TimingParams:
+    """The numbers of a recorded machine."""
+    return TimingParams(
+        onchip_bytes_per_cycle=machine["onchip_bw"],
+        request_bytes=machine["request_bytes"],
+        hbm_channels=machine["hbm_channels"],
+        hbm_interval=machine["hbm_interval"],
+        hbm_latency=machine["hbm_latency"],
+        hbm_startup=machine["hbm_startup"],
     )

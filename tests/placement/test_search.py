@@ -16,6 +16,7 @@ from stepsim.noc import Topology, Whole, memory_places, worker_places
 from stepsim.placement import Flows, FoundPlacement
 from stepsim.placement.found import places_of
 from stepsim.placement.search import searched
+from tests.small_programs import diamond
 
 
 def drawn(operators: int, ports: int, streams: int, seed: int) -> Flows:
@@ -79,18 +80,9 @@ def test_small_grids_have_the_optimum(
 
 
 @cache
-def program() -> st.Program:
-    with st.Program("diamond", compute_bw=64) as made:
-        tiles = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
-        one, other = tiles.map(st.fn.silu), tiles.map(st.fn.gelu)
-        st.linear_store(st.zip(one, other).map(st.fn.add), "out")
-    return made
-
-
-@cache
 def found(noc: str = "mesh", seed: int = 0, per_tile: int = 1) -> FoundPlacement:
     machine = load_machine("sda-1024", {"noc": noc})
-    return st.place(program(), machine, seed=seed, effort=0.2, per_tile=per_tile)
+    return st.place(diamond(), machine, seed=seed, effort=0.2, per_tile=per_tile)
 
 
 @pytest.mark.parametrize("noc", ["mesh", "torus", "ring", "switch", "wormhole"])
@@ -126,7 +118,7 @@ def test_bytes_are_those_of_the_run() -> None:
 
 def test_a_seed_finds_the_same_placement() -> None:
     machine = load_machine("sda-1024", {"noc": "mesh"})
-    again = st.place(program(), machine, effort=0.2)
+    again = st.place(diamond(), machine, effort=0.2)
     assert again.placement == found().placement
     assert found(seed=5).seed == 5
 
@@ -157,7 +149,7 @@ def test_bad_input_is_named(changes: dict[str, Any], message: str) -> None:
         values = {"noc": noc, "noc.rows": rows, "noc.cols": cols}
         given["machine"] = load_machine("sda-1024", values)
     with pytest.raises(ArgError, match=message):
-        st.place(program(), **given)
+        st.place(diamond(), **given)
 
 
 def test_a_program_that_does_not_end_is_named() -> None:

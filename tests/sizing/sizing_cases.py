@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from stepsim.lowering import ChannelSpec, Network, TimingParams, UnitSpec, build_image
+from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image
 from stepsim.sizing import ProgramRuns
+from tests.oracle.cases import timing_of
 from tests.shared import STREAMTENSOR_CASES
 
 __all__ = [
@@ -62,14 +63,7 @@ def sizing_case(raw: dict[str, Any]) -> SizingCase:
             params["bpe"] = machine["float_bpe"]
         ins, outs = (tuple(number[name] for name in unit[side]) for side in ("in", "out"))
         units.append(UnitSpec(unit["name"], op, ins, outs, params))
-    timing = TimingParams(
-        onchip_bytes_per_cycle=machine["onchip_bw"],
-        request_bytes=machine["request_bytes"],
-        hbm_channels=machine["hbm_channels"],
-        hbm_interval=machine["hbm_interval"],
-        hbm_latency=machine["hbm_latency"],
-        hbm_startup=machine["hbm_startup"],
-    )
+    timing = timing_of(machine)
     channels = tuple(ChannelSpec(name, network["channels"][name]) for name in names)
     sized = tuple(number[f"e{i}"] for i in range(len(raw["edges"])))
     return SizingCase(raw["id"], Network(tuple(units), channels, timing), sized, raw["expected"])
