@@ -139,6 +139,26 @@ ENDLESS = tiny(
 """2,000 runs, each a chunk of its own: more than are done before a signal arrives."""
 
 
+_PATIENCE = 180.0
+"""Seconds after which processes are taken for endless, also when many others share the cores."""
+
+
+def waits(process: int, number: signal.Signals) -> bool:
+    """Whether a signal was sent to a process and not delivered to any of its threads yet."""
+    states = [Path(f"/proc/{process}/status"), *Path(f"/proc/{process}/task").glob("*/status")]
+    for state in states:
+        try:
+            lines = state.read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        masks = [
+            int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd", "ShdPnd"))
+        ]
+        if any(mask >> (number - 1) & 1 for mask in masks):
+            return True
+    return False
+
+
 # One as it usually is sent, and, marked as slow, the others and the other way.
 @pytest.mark.usefixtures("signals_by_default")
 @pytest.mark.parametrize(
@@ -165,22 +185,24 @@ def test_a_signal_ends_all_processes_quietly(
         sweep_command(ENDLESS, folder, "--jobs", "2"), env={**os.environ, "TMPDIR": str(temporary)},
         start_new_session=True, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
-        wait_until(lambda: bool(timings(folder)) or process.poll() is not None)
+        wait_until(lambda: bool(timings(folder)) or process.poll() is not None, _PATIENCE)
         workers = psutil.Process(process.pid).children(recursive=True)
         # A terminal sends it to all of them, a scheduler of a cluster to some.
         send = os.killpg if to_all else os.kill
         send(process.pid, number)
         if then is not None:
-            # Into the midst of what the first one has begun.
+            # Into the midst of what the first one has begun. Of two that wait, the one with the
+            # smaller number would be delivered first, and on a busy machine they may wait long.
+            wait_until(lambda: not waits(process.pid, number), _PATIENCE)
             time.sleep(0.05)
             send(process.pid, then)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 128 + number, err
     assert "Traceback" not in err
     said = f"{how}; what was finished is kept, continue with --resume --out {folder}"
     assert err.splitlines()[-1] == said
     assert len(workers) >= 2
-    _, alive = psutil.wait_procs(workers, timeout=30)
+    _, alive = psutil.wait_procs(workers, timeout=_PATIENCE)
     assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
     assert not list(temporary.glob("stepsim-*"))
     assert not list(folder.rglob("*.tmp"))
