@@ -314,7 +314,7 @@ def sweep_plan() -> st.sweep.Plan:
 @kept
 def placeable() -> st.design.Compiled:
     """A design for a machine with a network on chip."""
-    machine = st.load_machine("u55c", {"noc": "mesh", "noc.rows": 20, "noc.cols": 20})
+    machine = st.load_machine("u55c", {"noc": "mesh", "noc.rows": 14, "noc.cols": 14})
     return st.compile(
         "gpt2-medium", phase="prefill", machine=machine, sizing="lp", order="reductions_outermost",
         **SIZES,
