@@ -13,7 +13,7 @@ from stepsim.serving.service.uncertainty import JUDGED
 
 def test_metrics_of_audited_steps(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     exact = served("llama-3-8b", ExactSteps, tmp_path / "exact")
-    row = benchmark.pedantic(lambda: row_of("llama-3-8b", 0, exact), rounds=1)
+    row = benchmark.pedantic(lambda: row_of("llama-3-8b", 0, exact, {}), rounds=1)
     benchmark.extra_info.update(row)
     for name in JUDGED:
         assert abs(row[name]) < 1, row

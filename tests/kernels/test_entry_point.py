@@ -80,6 +80,17 @@ def test_tuples_of_arrays_are_handed_over(entry: EntryPoint) -> None:
     assert scaled(*arguments([4])) == 1  # as plain Python
 
 
+def test_a_call_with_the_same_arrays_looks_at_them_once(entry: EntryPoint) -> None:
+    state, result = arguments([1, 2, 5])
+    again = entry.bound(state, result)
+    state.words[1] = 7
+    assert [again(), again()] == [3, 3]
+    assert result.words.tolist() == [3, 21, 15]
+    assert state.records[0].uses == 6
+    with pytest.raises(LoweringError, match="expected a contiguous, aligned and writeable array"):
+        entry.bound(state, Result(result.words[::2]))
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [

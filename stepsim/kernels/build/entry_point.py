@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -106,7 +106,26 @@ class EntryPoint:
                 return self.py_func(*arguments)
             code = self._code
             assert code is not None
-        words = self._words(*self._addresses(arguments))
+        return self._run(code, self._words(*self._addresses(arguments)))
+
+    def bound(self, *arguments: Any) -> Callable[[], Any]:
+        """A call with these arguments, whose arrays are looked at once and not at every call.
+
+        The caller keeps to it that none of them is resized.
+        """
+        if self.make_ready().how == "python":
+            return partial(self.py_func, *arguments)
+        code = self._code
+        assert code is not None
+        addresses = tuple(self._addresses(arguments))
+
+        def run(_: tuple[Any, ...]) -> Any:
+            return self._run(code, self._words(*addresses))
+
+        return partial(run, arguments)  # which keeps the arrays
+
+    @staticmethod
+    def _run(code: Callable[[Any], int], words: Any) -> Any:
         error = code(words)
         if error:
             raise LoweringError(

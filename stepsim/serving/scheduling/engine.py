@@ -136,6 +136,7 @@ class Engine:
             tick=getattr(clock, "tick_ns", 1), empty=empty_ns, stops_at_finish=stops_at_finish,
         )  # fmt: skip
         self._g = self._service.engine[0]
+        self._go_on = run_service.bound(self._service)
 
     def run(self, until_ns: int = NO_TIME, most_steps: int | None = None) -> ServiceStatus:
         """Go on until the caller is needed; the status says for what.
@@ -149,7 +150,7 @@ class Engine:
         while True:
             if most_steps is not None:
                 g.row_room = min(_ROWS, most_steps - int(g.steps) + int(g.rows))
-            status = ServiceStatus(run_service(self._service))
+            status = ServiceStatus(self._go_on())
             if status != ServiceStatus.FULL:
                 return status
             self._drain()

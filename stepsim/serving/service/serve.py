@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -40,7 +40,7 @@ from stepsim.serving.service.record import StepRows
 from stepsim.serving.service.simulated import Journal, check_chips
 from stepsim.serving.service.spec import ServeSpec, read_spec
 from stepsim.serving.service.tables import requests_table, steps_table
-from stepsim.serving.service.uncertainty import MetricErrors, metric_errors
+from stepsim.serving.service.uncertainty import Judged, MetricErrors, metric_errors
 from stepsim.serving.steps.audited import AuditedSteps
 from stepsim.serving.steps.interface import StepModel, StepTime
 from stepsim.typed import typed
@@ -52,6 +52,12 @@ AnySpec: TypeAlias = ServeSpec | str | os.PathLike[str] | Mapping[str, Any]
 
 _LINE_SECONDS: Final = 0.25
 """Time between two lines of progress."""
+
+_WORTH: Final = 100_000
+"""Layers of all steps of a service up to which its effort is raised for the sake of its metrics, if
+need be until all are simulated. It is half an hour of CPU for layers of a large model. The effort
+of longer services is raised for the time of all steps alone: metrics of many requests are averages,
+and single decisions, of which more effort would make sure, take hours to know."""
 
 _SAVE_SECONDS: Final = 5.0
 """Time after which the steps until then are kept in the folder."""
@@ -121,8 +127,8 @@ class Service:
         errors = None
         while audited and served.status == "ok":
             errors = metric_errors(
-                audited, served.steps, served.metrics(), self._metrics, stops=True,
-                progress=watch.say,
+                audited, served.steps, served.metrics(), self._metrics, progress=watch.say,
+                judged=_judged(audited),
             )  # fmt: skip
             if errors is not None:
                 break
@@ -199,6 +205,12 @@ class Service:
         if folder is not None:
             folder.finish(requests, table, summary)
         return ServeResult(requests, table, summary)
+
+
+def _judged(models: Sequence[AuditedSteps]) -> Judged:
+    """What must be within the error that was asked for."""
+    worth = sum(model.steps * model.runs_of_step for model in models) <= _WORTH
+    return Judged.METRICS if worth else Judged.STEPS
 
 
 @dataclass(frozen=True, eq=False, slots=True)

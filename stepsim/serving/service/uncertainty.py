@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import IntEnum
 from math import exp, log, sqrt
 from typing import Any, Final
 
@@ -51,6 +52,12 @@ Serve = Callable[[list[StepModel]], Mapping[str, Any]]
 """Serves all requests with these step models, and returns the metrics."""
 
 
+class Judged(IntEnum):
+    """What must be within the error that was asked for: the time of all steps, or metrics too."""
+
+    NOTHING, STEPS, METRICS = range(3)
+
+
 @dataclass(frozen=True, slots=True)
 class MetricErrors:
     """How far the metrics are from those of exact steps, as shares of them.
@@ -76,11 +83,11 @@ class MetricErrors:
 
 def metric_errors(
     models: Sequence[AuditedSteps], rows: Sequence[StepRows], served: Mapping[str, Any],
-    serve: Serve, *, stops: bool = False, progress: Callable[[str], None] | None = None,
+    serve: Serve, *, judged: Judged = Judged.NOTHING, progress: Callable[[str], None] | None = None,
 ) -> MetricErrors | None:  # fmt: skip
     """The errors of the metrics ``served`` of a service whose steps, for each model, are ``rows``.
 
-    None if nothing is known of them, and if ``stops`` as soon as one is seen to be too large.
+    None if nothing is known of them, and as soon as one that is judged is seen to be too large.
     """
     say = _nothing if progress is None else progress
     say("error of the steps: some more of them are simulated")
@@ -93,7 +100,7 @@ def metric_errors(
     if len(audits) < _FEWEST or any(report.bias is None for report in reports):
         return None
     near = all(one.within for one in reports)
-    if stops and not near:
+    if judged >= Judged.STEPS and not near:
         return None
     low: dict[str, float] = {}
     high: dict[str, float] = {}
@@ -103,7 +110,7 @@ def metric_errors(
         say(f"error of the metrics: {number} {what}")
         low = {name: min(error, low.get(name, error)) for name, error in drawn.items()}
         high = {name: max(error, high.get(name, error)) for name, error in drawn.items()}
-        if stops and max(map(abs, drawn.values()), default=0.0) > wanted:
+        if judged >= Judged.METRICS and max(map(abs, drawn.values()), default=0.0) > wanted:
             return None
     intervals = {name: (low[name], high[name]) for name in low}
     near = near and all(max(-low, high) <= wanted for low, high in intervals.values())

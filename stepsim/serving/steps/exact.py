@@ -75,6 +75,11 @@ class LayeredSteps:
                 )
         self.models = [LayerModel(kind.workload, machine) for kind in self.programs.kinds]
 
+    @property
+    def runs_of_step(self) -> int:
+        """Layers of a step that are simulated to know it exactly; equal ones are simulated once."""
+        return sum(len(kind.routed) or 1 for kind in self.programs.kinds)
+
     def experts(self, batch: Batch) -> NDArray[np.int32] | None:
         """The experts of all tokens of a step, ``[layers, tokens, k]``; None without experts."""
         return None if self.routing is None else self.routing.all_ids(batch)

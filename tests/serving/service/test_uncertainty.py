@@ -12,7 +12,7 @@ import pytest
 from stepsim.serving import Batch, LinearSteps, RandomLengths, StepTime
 from stepsim.serving.requests.arrivals import DrawnArrivals
 from stepsim.serving.service.serve import Service, prepare_service
-from stepsim.serving.service.uncertainty import JUDGED, metric_errors
+from stepsim.serving.service.uncertainty import JUDGED, Judged, metric_errors
 from stepsim.serving.steps.audited import Audit, AuditReport, attended_by
 
 _WANTED = 0.01
@@ -168,6 +168,24 @@ def test_a_round_ends_as_soon_as_its_error_is_seen_to_be_too_large(
         times.append(models)
         return service._metrics(models)
 
-    stated = metric_errors([model], first.steps, first.metrics(), served, stops=True)
+    stated = metric_errors([model], first.steps, first.metrics(), served, judged=Judged.METRICS)
     assert (stated is None) == (bias > 0)
     assert len(times) == most
+
+
+def test_of_a_long_service_only_the_steps_are_judged(service: Service) -> None:
+    """Their time is within what was asked for, TPOT is not: both are stated."""
+    model: Any = Estimated(0.009)
+    served = service._served([model], None, None)
+    stated = metric_errors(
+        [model], served.steps, served.metrics(), service._metrics, judged=Judged.STEPS
+    )
+    assert stated is not None
+    assert not stated.within
+    model.bias = 0.02
+    assert (
+        metric_errors(
+            [model], served.steps, served.metrics(), service._metrics, judged=Judged.STEPS
+        )
+        is None
+    )
