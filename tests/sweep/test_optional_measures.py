@@ -123,6 +123,7 @@ def test_runs_have_what_bounds_them(tmp_path: Path) -> None:
     assert largest is not None
     assert [row[name] for name in BOUND] == [largest.kind, largest.target, largest.bound]
     assert row["cycles"] >= row["bound_cycles"] > 0
+    assert [one.before for one in compare(place, place, "bound_cycles").changes] == [largest.bound]
 
 
 def test_bounds_are_part_of_what_a_sweep_is(tmp_path: Path) -> None:
@@ -130,6 +131,10 @@ def test_bounds_are_part_of_what_a_sweep_is(tmp_path: Path) -> None:
     assert "bounds" not in (place / "sweep.json").read_text()
     with pytest.raises(SweepError, match="no column 'resource_kind'"):
         read_runs(place, ["resource_kind"])
+    with pytest.raises(
+        SweepError, match="no bound_cycles; runs have it if the sweep has the key bounds"
+    ):
+        compare(place, place, "bound_cycles")
     with pytest.raises(SweepError, match="bounds"):
         run_sweep({**SPEC, "grid": {"tile": [4]}, "bounds": True}, place, resume=True)
     bounded = swept(tmp_path / "bounded", grid={"tile": [4]}, bounds=True, ensemble=2)

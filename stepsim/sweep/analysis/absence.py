@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from stepsim.results import ENERGY, EVERY_MEASURE, MEASURES, OF_LIMITS, SERVING, SPREAD
 from stepsim.sweep.analysis.tables import read_failures, read_runs
+from stepsim.sweep.planning.optional_measures import BOUND
 from stepsim.sweep.storage.manifest import read_manifest
 
 _SIZES: Final = (
@@ -49,7 +50,7 @@ def why_absent(
     runs : keys of the runs that are asked about; None for all that succeeded.
     """
     lacking = _Lacking(folder, runs)
-    if not set(metrics) <= set(EVERY_MEASURE):
+    if not set(metrics) <= {*EVERY_MEASURE, *BOUND}:
         return f"choose among {', '.join(lacking.measures)}"
     kept = lacking.spec.get("metrics")
     reasons: list[str] = []
@@ -113,6 +114,8 @@ class _Lacking:
             return f"only services have it; choose another metric, such as {self.other}"
         if name in SPREAD and self.spec.get("ensemble") is None:
             return "runs have it if the sweep has the key ensemble"
+        if name in BOUND and not self.spec.get("bounds"):
+            return "runs have it if the sweep has the key bounds"
         # Of several machines, that of any run may have a table.
         if name in ENERGY and not self._any("energy"):
             needs = "has a table of energies"

@@ -14,6 +14,7 @@ from stepsim.results import COUNTED, EVERY_MEASURE, MEASURES, SERVING
 from stepsim.sweep.analysis.absence import why_absent
 from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.analysis.tables import read_designs, read_failures, read_runs
+from stepsim.sweep.planning.optional_measures import BOUND
 from stepsim.sweep.storage.manifest import read_manifest
 
 
@@ -51,7 +52,7 @@ def read_succeeded(
     lost = [
         name
         for name in dict.fromkeys(metrics)
-        if name in EVERY_MEASURE
+        if name in (*EVERY_MEASURE, *BOUND)
         and (is_service if name in MEASURES else name not in manifest.parameters)
     ]
     if lost:
