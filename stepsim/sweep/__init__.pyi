@@ -46,7 +46,8 @@ from stepsim.sweep.search import (
     tune as tune,
 )
 from stepsim.sweep.search.tune import Trial as Trial
-from stepsim.sweep.spec.specification import SweepSpec as SweepSpec, load_spec as load_spec
+from stepsim.sweep.spec.reading import load_spec as load_spec
+from stepsim.sweep.spec.specification import SweepSpec as SweepSpec
 from stepsim.sweep.storage.schema import (
     FAILURES_SCHEMA as FAILURES_SCHEMA,
     UNIT_ROWS_SCHEMA as UNIT_ROWS_SCHEMA,

@@ -13,8 +13,8 @@ import pytest
 from stepsim.data import choose, data_folder, datasets, locate, place
 from stepsim.errors import ArgError, TraceError
 from stepsim.kernels.build.cache_key import cache_directory
+from stepsim.sweep.spec.reading import load_spec
 from stepsim.sweep.spec.selection import kv_traces
-from stepsim.sweep.spec.specification import load_spec
 from stepsim.trace_io import (
     detect_trace_format,
     import_trace,

@@ -20,7 +20,8 @@ from stepsim.sweep.running.dispatch import dispatch
 from stepsim.sweep.running.signals import ended_by_signals, signals_held
 from stepsim.sweep.running.time_left import TimeLeft
 from stepsim.sweep.running.work import ChunkRows
-from stepsim.sweep.spec.specification import SweepSpec, read_spec
+from stepsim.sweep.spec.reading import read_spec
+from stepsim.sweep.spec.specification import SweepSpec
 from stepsim.sweep.storage.saving import Saving
 from stepsim.sweep.storage.store import Store
 from stepsim.typed import typed, typed_but

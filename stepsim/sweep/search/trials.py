@@ -14,8 +14,9 @@ from stepsim.results import MEASURES
 from stepsim.sweep.analysis.labels import flat
 from stepsim.sweep.backends import Backend
 from stepsim.sweep.planning.designs import Design, resolve_points
+from stepsim.sweep.planning.needed_traces import Needs, traces_of, unread_keys
 from stepsim.sweep.planning.optional_measures import measure_problems, optional_measures
-from stepsim.sweep.planning.plan import CODE, Needs, Plan, differing_parts, traces_of, unread_keys
+from stepsim.sweep.planning.plan import CODE, Plan, differing_parts
 from stepsim.sweep.planning.points import Point
 from stepsim.sweep.planning.services import (
     columns_of,
@@ -30,8 +31,8 @@ from stepsim.sweep.running.work import ChunkRows
 from stepsim.sweep.search.spec import TuneSpec
 from stepsim.sweep.spec.filter_types import Kinds, kinds_of
 from stepsim.sweep.spec.problems import Problems
+from stepsim.sweep.spec.reading import Draft
 from stepsim.sweep.spec.services import key_problems
-from stepsim.sweep.spec.specification import Draft
 from stepsim.sweep.storage.digests import digest_of_json
 from stepsim.sweep.storage.saving import Saving
 from stepsim.sweep.storage.store import Store

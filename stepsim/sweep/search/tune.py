@@ -31,7 +31,7 @@ from stepsim.sweep.search.space import Place, Space
 from stepsim.sweep.search.spec import TuneSpec
 from stepsim.sweep.search.trials import Refused, TrialPlanner, Trials
 from stepsim.sweep.spec.problems import listing
-from stepsim.sweep.spec.specification import read_spec
+from stepsim.sweep.spec.reading import read_spec
 from stepsim.sweep.storage.digests import MANIFEST
 from stepsim.sweep.storage.manifest import load_manifest
 from stepsim.sweep.storage.saving import Saving

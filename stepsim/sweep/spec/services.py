@@ -10,7 +10,8 @@ import stepsim.serving
 from stepsim.errors import ServingError
 
 if TYPE_CHECKING:
-    from stepsim.sweep.spec.specification import Draft, SweepSpec
+    from stepsim.sweep.spec.reading import Draft
+    from stepsim.sweep.spec.specification import SweepSpec
 
 SERVICE: Final = "service"
 """The workload of services in results."""
