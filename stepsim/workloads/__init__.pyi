@@ -45,5 +45,9 @@ from stepsim.workloads.resolving import (
 )
 from stepsim.workloads.step.blocks import StepBlocks as StepBlocks
 from stepsim.workloads.user_files import read_module as read_module, user_code as user_code
-from stepsim.workloads.values import plain_bytes as plain_bytes, split_target as split_target
+from stepsim.workloads.values import (
+    plain_bytes as plain_bytes,
+    plain_share as plain_share,
+    split_target as split_target,
+)
 from stepsim.workloads.workload import data_of as data_of, machine_of as machine_of

@@ -84,6 +84,8 @@ def test_rate_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
             "--split: prefill must be an int from 1",
         ),
         (("--tile", "16"), "--tile: has no effect with steps linear"),
+        (("--watermark", "101%"), "--watermark: expected a number from 0 to 1, found 1.01"),
+        (("--gpu-memory-utilization", "90%"), "--gpu-memory-utilization: has no effect with num"),
         (("--dp", "2"), "serve --dp: is not an option any more: replicas divide the requests"),
         (("--pp-micro-batches", "2"), "--pp-micro-batches: is not an option any more"),
     ],

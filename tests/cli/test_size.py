@@ -14,7 +14,7 @@ LAYER = ("--config", "published", "--tile", 16, "--tile-inter", 32)
 def test_depths_are_found_written_and_run(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "depths.yaml"
     sizes = cli(
-        "size", "swiglu", *LAYER, "--slowdown", 0, "--pareto", "--out", out, "--json"
+        "size", "swiglu", *LAYER, "--slowdown", "0 %", "--pareto", "--out", out, "--json"
     ).json()
     assert sizes["cycles"] == sizes["unbounded_cycles"]
     assert [row["uniform_depth"] for row in sizes["uniform"]] == [2, 8, 1024]
@@ -110,4 +110,5 @@ def test_a_depth_that_is_an_ordinary_parameter_takes_no_plan(cli: Cli, tmp_path:
 def test_what_is_not_sized(cli: Cli) -> None:
     assert "found 'auto'" in cli("inspect", "swiglu", "--fifo-depth", "auto").err
     assert "slowdown must be a number from 0" in cli("size", "swiglu", *LAYER, "--slowdown", -1).err
+    assert "expected a number, as 0.01 or 1%" in cli("size", "swiglu", "--slowdown", "small").err
     assert ".yaml" in cli("size", "swiglu", *LAYER, "--out", "depths.txt").err

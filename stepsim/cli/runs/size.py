@@ -13,6 +13,7 @@ import typer
 import stepsim.results
 import stepsim.simulation
 import stepsim.sizing
+import stepsim.workloads
 from stepsim.cli.console import note, print_json, show, show_table
 from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Config, Json, check_counts, check_output
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
 _DEEPEST = 10
 
 
+def _fraction(text: object) -> float:
+    try:
+        return float(stepsim.workloads.plain_share(str(text)))
+    except ValueError:
+        raise typer.BadParameter(f"expected a number, as 0.01 or 1%, found '{text}'") from None
+
+
 @dataclass(frozen=True, slots=True)
 class SizeOptions:
     """The requirements on the depths, as given."""
@@ -43,7 +51,8 @@ class SizeOptions:
         float,
         typer.Option(
             metavar="FRACTION",
-            help="Slowdown allowed against unbounded FIFOs; 0.01 is 1 %.",
+            parser=_fraction,
+            help="Slowdown allowed against unbounded FIFOs, as 0.01 or 1%.",
         ),
     ] = 0.01
     stated: Annotated[

@@ -114,14 +114,26 @@ class SchedulingChoices:
     ] = None
     watermark: Annotated[
         float | None,
-        Param("share of the blocks kept free at admission", least=0, most=1, otherwise="0"),
+        Param(
+            "share of the blocks kept free at admission",
+            "fraction",
+            least=0,
+            most=1,
+            otherwise="0",
+        ),
     ] = None
     prefill_schedule_interval: Annotated[
         int | None, Param("begin prefills once in so many steps", "steps", otherwise="1")
     ] = None
     gpu_memory_utilization: Annotated[
         float | None,
-        Param("share of the memory for weights and blocks", least=0, most=1, otherwise="0.92"),
+        Param(
+            "share of the memory for weights and blocks",
+            "fraction",
+            least=0,
+            most=1,
+            otherwise="0.92",
+        ),
     ] = None
     pool: Annotated[
         Literal["vllm", "recorded"] | None,
