@@ -25,7 +25,6 @@ from stepsim.graph import (
     Wiring,
     check_bindings,
     check_many_bindings,
-    substitution,
     wire,
 )
 from stepsim.kernels import Execution, Status
@@ -51,7 +50,6 @@ from stepsim.simulation.outcome.verdict import (
     with_accounts,
 )
 from stepsim.simulation.programs.changes import (
-    changes_of,
     checked_depths,
     depth_of,
     scaled_compute,
@@ -72,8 +70,6 @@ from stepsim.simulation.programs.on_chip import (
     Place as PlaceOfProgram,
     on_chip,
 )
-from stepsim.simulation.programs.provenance import index_digests, provenance_of
-from stepsim.simulation.programs.rerun import Rerun
 from stepsim.simulation.programs.several_chips import Crossing, chips_of, on_chips
 from stepsim.simulation.running.image_run import ImageRun, Recording, run_image
 from stepsim.simulation.running.limits import Limits, check_limits
@@ -88,24 +84,18 @@ if TYPE_CHECKING:
     from stepsim.simulation.outcome import assumptions
     from stepsim.simulation.outcome.energy import EnergyAccount
     from stepsim.simulation.outcome.fit import Fit
-    from stepsim.simulation.programs import chip_loads, message_loads
-    from stepsim.simulation.recording import decisions, events
+    from stepsim.simulation.programs import message_loads, whole_result
+    from stepsim.simulation.recording import decisions
     from stepsim.simulation.running import batches, depth_runs
 else:
     assumptions = deferred("stepsim.simulation.outcome.assumptions")
     batches = deferred("stepsim.simulation.running.batches")
-    chip_loads = deferred("stepsim.simulation.programs.chip_loads")
     decisions = deferred("stepsim.simulation.recording.decisions")
     depth_runs = deferred("stepsim.simulation.running.depth_runs")
-    events = deferred("stepsim.simulation.recording.events")
     message_loads = deferred("stepsim.simulation.programs.message_loads")
+    whole_result = deferred("stepsim.simulation.programs.whole_result")
 
 SEED: Final = Range(2**128 - 1, "that inputs were made from", low=0)
-
-_NO_LINKS: Final = (
-    "energies count nothing for the links between chips, of which the machine states no "
-    "energy.chip_link_pj_per_byte"
-)
 
 FifoDepth: TypeAlias = int | Mapping[str, int | None] | str | PathLike[str] | None
 """A depth for all FIFOs that state none, or depths by name, or a file of depths."""
@@ -263,19 +253,7 @@ class Prepared:
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on its runs, a sentence each."""
-        other = "" if self.sized_for is None else self.sized_for.note(self.machine)
-        assumed = () if self.timing.dram is None else self.address_map.assumptions
-        notes = self.machine.notes
-        if self.placement is not None:
-            # That of the network is for programs that are not placed.
-            notes = tuple(note for note in notes if note != self.placement.network.note)
-        if self.crossing is not None and self.machine.chips is not None:
-            # That of the chips is for programs on one of them.
-            notes = tuple(note for note in notes if note != self.machine.chips.note)
-            energy = self.machine.energy
-            if energy is not None and energy.chip_link_pj_per_byte is None:
-                notes += (_NO_LINKS,)
-        return (*notes, *((other,) if other else ()), *assumed)
+        return whole_result.notes_of(self)
 
     @cached_property
     def address_map(self) -> AddressMap:
@@ -415,34 +393,7 @@ class Prepared:
             seed = SEED.checked(f"program '{self.program.name}': seed", seed)
         record = flag(f"program '{self.program.name}': record", record)
         done = self._execute(indices, limits, progress, keep_tokens=record, record=record)
-        done = self._accounted(done, indices)
-        loads = self.loads(done)
-        if done.record is not None:
-            symbols = substitution(self.program, indices)
-            found = events.events_of(done, self.wiring, self.timing, symbols)
-            if loads is not None:
-                found = loads.added_to(found, done.record)
-            done = replace(done, events=found)
-        about = {
-            "program_hash": self.program_hash,
-            "flop_weights": dict(self.program.flop_weights),
-            "bindings": index_digests(indices),
-            "fifo_depth": self.fifo_depth,
-            "fifo_depth_from": self.fifo_depth_from,
-            "seed": seed,
-            **changes_of(self),
-        }
-        provenance = provenance_of(done.totals.image_hash, self.machine, about)
-        made = done.result(self.program.name, provenance)
-        notes = self.notes
-        if self.fit is not None and (unknown := self.fit.unknown({**self.sizes, **indices})):
-            notes += (unknown,)
-        carried: NetworkLoads | chip_loads.ChipLoads | None = None
-        if loads is not None and isinstance(loads, message_loads.MessageLoads):
-            carried = chip_loads.ChipLoads(self, loads, done, indices)
-        else:
-            carried = loads
-        return replace(made, notes=notes, rerun=Rerun(self, indices), carried=carried)
+        return whole_result.result_of(self, self._accounted(done, indices), indices, seed)
 
     def loads(self, done: ImageRun) -> NetworkLoads | message_loads.MessageLoads | None:
         """What crossed the network on chip in a run, or the links between its chips; None where
