@@ -61,11 +61,11 @@ def test_a_file_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_placement_of_another_process_has_the_hash_of_an_equal_one() -> None:
-    placement = Placement.row_major(program(), mesh())
+    placement = Placement.row_major(diamond(), mesh())
     hash(placement)
     compared = (
-        "import pickle, sys; from tests.noc.test_placement import Placement, mesh, program; "
-        "sent = pickle.load(sys.stdin.buffer); made = Placement.row_major(program(), mesh()); "
+        "import pickle, sys; from tests.noc.test_placement import Placement, diamond, mesh; "
+        "sent = pickle.load(sys.stdin.buffer); made = Placement.row_major(diamond(), mesh()); "
         "print(sent == made, hash(sent) == hash(made))"
     )
     done = subprocess.run(
