@@ -34,6 +34,12 @@ def line(points: Iterable[tuple[float, float]], color: str, more: str = "") -> s
     return f'<path d="M{path}" fill="none" stroke="{color}" {more}/>'
 
 
+def filled(points: list[tuple[float, float]], base: float, width: float) -> Iterator[str]:
+    """A blue line, and the area between it and a base line."""
+    yield line([*points, (points[-1][0], base)], "none", f'style="fill:{BLUE}" fill-opacity="0.25"')
+    yield line(points, BLUE, f'stroke-width="{width}"')
+
+
 def svg(width: float, height: float, parts: Iterable[str]) -> str:
     """A picture, as wide as its page at most."""
     return (

@@ -107,9 +107,7 @@ def queues(result: Any, named: Mapping[str, str], high: float = 34.0) -> str:
             held += step
             points.append((x, y + high * (1 - held / most)))
         points.append((el.LEFT + result.cycles * scale, points[-1][1]))
-        below = [*points, (points[-1][0], y + high)]
-        parts.append(el.line(below, "none", f'style="fill:{el.BLUE}" fill-opacity="0.25"'))
-        parts.append(el.line(points, el.BLUE, 'stroke-width="1"'))
+        parts += el.filled(points, y + high, 1.0)
         parts.append(el.text(0, y + high - 6, words))
         about = f"{most} of {depth}" if most < depth else f"{depth}"
         parts.append(el.text(el.LEFT - 6, y + 9, about, el.FAINT,

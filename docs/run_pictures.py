@@ -52,9 +52,7 @@ def occupancy(
             held += change if cycle < result.cycles else 0
             points.append((x, y + high * (1 - held / (depth + 1))))
         points.append((el.LEFT + last * scale, points[-1][1]))
-        below = [*points, (points[-1][0], y + high)]
-        parts.append(el.line(below, "none", f'style="fill:{el.BLUE}" fill-opacity="0.25"'))
-        parts.append(el.line(points, el.BLUE, 'stroke-width="1.6"'))
+        parts += el.filled(points, y + high, 1.6)
         full = y + high * (1 - depth / (depth + 1))
         parts.append(
             el.line([(el.LEFT, full), (el.WIDTH - 20, full)], el.RED, 'stroke-dasharray="5 4"')
@@ -151,9 +149,7 @@ def over_time(
                                      values, strict=True):  # fmt: skip
             level = y + high * (1 - value / most)
             points += [(el.LEFT + begin * scale, level), (el.LEFT + end * scale, level)]
-        points.append((el.LEFT + until * scale, y + high))
-        parts.append(el.line(points, "none", f'style="fill:{el.BLUE}" fill-opacity="0.25"'))
-        parts.append(el.line(points, el.BLUE, 'stroke-width="1.4"'))
+        parts += el.filled(points, y + high, 1.4)
         words = column.replace("_", " ").removesuffix(" in use")
         parts.append(el.text(0, y + high / 2, words, el.INK, 'font-size="11"'))
         parts.append(el.text(el.LEFT - 6, y + 10, f"{max(values):,.4g} {unit}".strip(), el.FAINT,

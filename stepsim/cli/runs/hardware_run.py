@@ -53,7 +53,6 @@ def run_on_hardware(choice: Choice, options: RunOptions) -> int:
         )
         _refuse_parameters(case)
         heartbeat.phase("simulating")
-        case.require_one_program("the hardware level")
         program = case.built.program
         if disturbed is not None:
             check_effect(
