@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from stepsim.errors import ArgError
@@ -16,6 +18,11 @@ from stepsim.graph import (
 from stepsim.machine import Network
 from stepsim.noc.topology import Whole
 
+_ONE_CHIP: Final = (
+    "place it on one chip, without `with st.chip(...)` and with tp, ep and pp of 1, or run it on "
+    "several chips without a placement"
+)
+
 
 def placed_operators(program: Program) -> dict[str, bool]:
     """Names of the operators that need a place, and whether they have an off-chip memory port.
@@ -25,7 +32,7 @@ def placed_operators(program: Program) -> dict[str, bool]:
     ArgError : it is not a program, or one on several chips.
     """
     check_program("placement", program)
-    check_one_chip(program, f"placement: program '{program.name}'", ArgError)
+    check_one_chip(program, f"placement: program '{program.name}'", ArgError, _ONE_CHIP)
     order = [one for one in construction_order(program) if one.loops_back() is None]
     return {one.title(): has_port(one) for one in order}
 

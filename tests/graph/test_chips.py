@@ -139,7 +139,11 @@ def test_what_takes_one_chip_refuses_others_by_name():
     with pytest.raises(LoweringError, match=r"hardware level: end1#3 \(consume\) is on chip 1"):
         st.hardware.network_of(program)
     machine = load_machine("sda-1024", {**FOUR, "noc": "mesh"})
-    with pytest.raises(ArgError, match=r"placement: .*end1#3 \(consume\) is on chip 1"):
+    with pytest.raises(
+        ArgError,
+        match=r"placement: .*end1#3 \(consume\) is on chip 1, .*; place it on one chip, .* tp, ep "
+        "and pp of 1, or run it on several chips without a placement",
+    ):
         st.noc.Placement.row_major(program, machine.noc)
 
 

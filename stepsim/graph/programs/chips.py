@@ -61,12 +61,17 @@ def _on(program: Program, number: int) -> Iterator[None]:
         program.chip = outer
 
 
-def check_one_chip(program: Program, where: str, error: type[StepSimError]) -> None:
-    """Refuse a program with operators on other chips than chip 0."""
+def check_one_chip(
+    program: Program,
+    where: str,
+    error: type[StepSimError],
+    advice: str = "leave out `with st.chip(...)`",
+) -> None:
+    """Refuse a program with operators on other chips than chip 0; ``advice`` is what to do."""
     for op in program.operators:
         if op.chip and op.loops_back() is None:
             place = f" ({op.source})" if op.source else ""
             raise error(
                 f"{where}: {op.called()} is on chip {op.chip}, and this takes programs on one chip "
-                f"alone; leave out `with st.chip(...)`{place}"
+                f"alone; {advice}{place}"
             )
