@@ -287,7 +287,9 @@ def working(
     _fill(parts["channels"], image.channels)
     _fill(parts["ports"], image.ports)
     parts["free_lists"][:] = -1
-    _fill(words[begin:fixed], image.slots)
+    # The rings of FIFOs, which come last, are empty.
+    filled = int(image.channels["start"][0]) if len(image.channels) else len(image.slots)
+    _fill(words[begin:fixed], image.slots[:filled])
     work_list = np.zeros(int(g["work_mask"]) + 1, np.int64)
     work_list[:units] = np.arange(units)
     state = State(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, Final, NoReturn
@@ -37,7 +38,7 @@ from stepsim.lowering.rings import lay_rings
 from stepsim.lowering.rows.function_records import EncodedFunction, encode_function
 from stepsim.lowering.rows.registry import REGISTRY
 from stepsim.lowering.rows.row import element_bits, refused
-from stepsim.lowering.rows.unit_layout import MOST_PARAMETER, in_order, layout_of
+from stepsim.lowering.rows.unit_layout import LAYOUTS, MOST_PARAMETER, in_order, layout_of
 from stepsim.lowering.source_tokens import SourceTokens
 
 _MANY: Final = {op: row.many for op, row in REGISTRY.items() if row.many is not None}
@@ -67,7 +68,7 @@ class ImageBuilder:
         self._always_park = always_park
         self._slots: list[tuple[int, ...]] = []
         self.sources = SourceTokens(network, self._token, self._slots)
-        self._params: list[int] = []
+        self._params = array("q")
         self._selectors: dict[tuple[int, tuple[int, ...]], int] = {}
         self._private: dict[str, int] = {}
         self._scratch = 0
@@ -240,9 +241,10 @@ class ImageBuilder:
         """The finished image; raises LoweringError for anything that does not fit."""
         network = self._network
         producers, consumers = self._endpoints()
-        sides = [layout_of(spec).row.kind.port for spec in network.units]
-        readers = [u for u, side in enumerate(sides) if side == "read"]
-        writers = [u for u, side in enumerate(sides) if side == "write"]
+        ops = [spec.op for spec in network.units]
+        sides = {op: LAYOUTS[op].row.kind.port for op in set(ops)}
+        readers = [u for u, op in enumerate(ops) if sides[op] == "read"]
+        writers = [u for u, op in enumerate(ops) if sides[op] == "write"]
         between, ports_of_chips = network.between, ()
         with_ports = readers + writers
         if between is not None:
@@ -276,7 +278,7 @@ class ImageBuilder:
         parks = parking_of(network.units, len(channels), self._always_park)
         if parks.any():
             have_producers_park(units, channels, g, parks)
-        params = np.array(self._params or [0], np.int64)
+        params = np.array(self._params if self._params else [0], np.int64)
         return Image(
             units=units,
             channels=channels,
@@ -289,18 +291,38 @@ class ImageBuilder:
             memory_table=table.words,
             globals=g,
             memory_model=network.timing.engine_model,
-            unit_names=tuple(s.name for s in network.units),
-            unit_ops=tuple(s.op for s in network.units),
-            channel_names=tuple(c.name for c in network.channels),
-            unit_origins=tuple(s.origin for s in network.units),
+            unit_names=tuple([spec.name for spec in network.units]),
+            unit_ops=tuple(ops),
+            channel_names=tuple([c.name for c in network.channels]),
+            unit_origins=tuple([spec.origin for spec in network.units]),
             selector_widths=tuple(width for width, _ in self._selectors),
             accesses=accesses,
             ports_of_chips=ports_of_chips,
             unit_chips=() if between is None else between.units,
         )
 
-    def _endpoints(self) -> tuple[list[int], list[int]]:
+    def _endpoints(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Producer and consumer of every channel; each must have exactly one."""
+        units, count = self._network.units, len(self._network.channels)
+        inputs, outputs = [spec.inputs for spec in units], [spec.outputs for spec in units]
+        producers, consumers = _ends(outputs, count), _ends(inputs, count)
+        arities = set(zip([s.op for s in units], map(len, inputs), map(len, outputs), strict=True))
+        if (
+            producers is None
+            or consumers is None
+            or len({spec.name for spec in units}) < len(units)
+            or not all(
+                op in LAYOUTS
+                and LAYOUTS[op].inputs in (None, incoming)
+                and LAYOUTS[op].outputs in (None, outgoing)
+                for op, incoming, outgoing in arities
+            )
+        ):
+            self._refuse_wiring()
+        return producers, consumers
+
+    def _refuse_wiring(self) -> NoReturn:
+        """Name the first unit or FIFO that is wrong."""
         count = len(self._network.channels)
         producers, consumers = [-1] * count, [-1] * count
         names: set[str] = set()
@@ -320,11 +342,9 @@ class ImageBuilder:
                         role = "producer" if ends is producers else "consumer"
                         self._refuse_end(spec, role, c, ends)
                     ends[c] = u
-        for role, ends in (("producer", producers), ("consumer", consumers)):
-            if -1 in ends:
-                name = self._network.channels[ends.index(-1)].name
-                raise LoweringError(f"FIFO '{name}' has no {role}")
-        return producers, consumers
+        role, ends = ("producer", producers) if -1 in producers else ("consumer", consumers)
+        name = self._network.channels[ends.index(-1)].name
+        raise LoweringError(f"FIFO '{name}' has no {role}")
 
     @staticmethod
     def _refuse_arity(spec: UnitSpec) -> NoReturn:
@@ -380,19 +400,25 @@ class ImageBuilder:
     def _encode_many(self, specs: Sequence[UnitSpec]) -> NDArray[np.int64]:
         """The same for units of `_MANY` that follow each other: a row for every field."""
         try:
-            rows = [(*s.inputs, *s.outputs, *_MANY[s.op](self, s)) for s in specs]
-        except KeyError:
+            firsts = {spec.op: spec for spec in reversed(specs)}
+            encoders = {op: _MANY[op](self, spec) for op, spec in firsts.items()}
+            rows = [
+                (*inputs, *outputs, *encoders[op](params))
+                for _, op, inputs, outputs, params, _ in specs
+            ]
+            numbers = np.fromiter(chain.from_iterable(rows), np.int64)
+        except (KeyError, OverflowError):
             rows = []
-        numbers = [*chain.from_iterable(rows)]
-        if not (rows and min(numbers) >= 0 and max(numbers) < MOST_PARAMETER):
+        if not (rows and np.min(numbers) >= 0 and np.max(numbers) < MOST_PARAMETER):
             # Some cannot be used, and those one by one are named.
             return np.array([self._encode(spec, -1) for spec in specs], np.int64).T
         sizes = np.fromiter(map(len, rows), np.int64, len(rows))
         ends = len(self._params) + np.cumsum(sizes)
-        inputs = np.fromiter((len(spec.inputs) for spec in specs), np.int64, len(specs))
-        outputs = np.fromiter((len(spec.outputs) for spec in specs), np.int64, len(specs))
-        kinds = [layout_of(spec).code for spec in specs]
-        self._params.extend(numbers)
+        inputs = np.fromiter([len(spec.inputs) for spec in specs], np.int64)
+        outputs = np.fromiter([len(spec.outputs) for spec in specs], np.int64)
+        codes = {op: LAYOUTS[op].code for op in encoders}
+        kinds = [codes[spec.op] for spec in specs]
+        self._params.frombytes(numbers.tobytes())
         in0 = ends - sizes
         constant = np.full(len(specs), 1)
         return np.array(
@@ -443,17 +469,19 @@ class ImageBuilder:
         for _, chosen in self._selectors:
             entries.append(at + len(lists))
             lists.extend((len(chosen), *chosen))
-        self._params.extend(entries + lists)
+        self._params.extend(chain(entries, lists))
         return table
 
-    def _channels(self, producers: list[int], consumers: list[int]) -> tuple[np.ndarray, int]:
-        specs = self._network.channels
+    def _channels(
+        self, producers: NDArray[np.int64], consumers: NDArray[np.int64]
+    ) -> tuple[np.ndarray, int]:
+        depths = [spec.capacity for spec in self._network.channels]
         # A program has FIFOs of only a few different depths.
-        for depth in {spec.capacity for spec in specs}:
+        for depth in set(depths):
             self._check_depth(depth)
-        channels = np.zeros(len(specs), CHANNEL)
+        channels = np.zeros(len(depths), CHANNEL)
         channels["producer"], channels["consumer"] = producers, consumers
-        return channels, lay_rings(channels, [spec.capacity for spec in specs], len(self._slots))
+        return channels, lay_rings(channels, depths, len(self._slots))
 
     def _check_depth(self, depth: int | None) -> None:
         if depth is None or 1 <= depth <= _MAX_DEPTH:
@@ -465,6 +493,18 @@ class ImageBuilder:
             f"FIFO '{name}' has depth {depth}; up to {_MAX_DEPTH} slots are supported, None is "
             "unbounded"
         )
+
+
+def _ends(used: Sequence[Sequence[int]], count: int) -> NDArray[np.int64] | None:
+    """The unit that uses each of ``count`` channels, of those that every unit uses; None unless
+    each channel is used once."""
+    sizes = np.fromiter(map(len, used), np.int64, len(used))
+    channels = np.fromiter(chain.from_iterable(used), np.int64)
+    if len(channels) != count or np.any((channels < 0) | (channels >= count)):
+        return None
+    ends = np.full(count, -1)
+    ends[channels] = np.repeat(np.arange(len(used)), sizes)
+    return None if np.any(ends < 0) else ends
 
 
 def _bundle(spec: UnitSpec) -> int:

@@ -10,9 +10,10 @@ Units and FIFOs of several routes of a FIFO are numbered from 1; those behind a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from stepsim.errors import LoweringError
 from stepsim.frozen import NamedTuple, frozen
@@ -39,6 +40,10 @@ RECEIVE_MESSAGE: Final = "ReceiveMessage"
 
 CARRIERS: Final = frozenset({SEND, MULTICAST, RECEIVE, SEND_MESSAGE, RECEIVE_MESSAGE})
 """Operators of all carriers; they alone read the FIFOs that a network adds."""
+
+# A third of the time that their constructors take, of which a large program calls ten thousands.
+_unit: Final[Callable[[tuple[Any, ...]], UnitSpec]] = partial(tuple.__new__, UnitSpec)
+_channel: Final[Callable[[tuple[str, int]], ChannelSpec]] = partial(tuple.__new__, ChannelSpec)
 
 INTERFACE_DEPTH: Final = 2
 """Tokens that wait for the network with their producer: as few as do not slow it down."""
@@ -181,10 +186,13 @@ class _Carriers:
 
     def network(self) -> Network:
         """The network with what was collected."""
-        units = self._units
-        for u in {self.producer[c] for c in self._instead}:
-            sent = (self._instead.get(c, c) for c in units[u].outputs)
-            units[u] = units[u]._replace(outputs=tuple(c for c in sent if c is not None))
+        units, instead = self._units, self._instead
+        for u in {self.producer[c] for c in instead}:
+            name, op, inputs, outputs, params, origin = units[u]
+            sent = [instead.get(c, c) for c in outputs]
+            units[u] = _unit(
+                (name, op, inputs, tuple([c for c in sent if c is not None]), params, origin)
+            )
         units += self._carriers
         return replace(self._network, units=tuple(units), channels=tuple(self._channels))
 
@@ -199,27 +207,27 @@ class _Carriers:
         first = here = len(self._channels) if way else c
         last = first + 2 * len(way) - 2
         suffix = ""
+        route, receiver = self.routes, self._next_number + 1
         for leg, (path, window) in enumerate(way):
             if behind + len(way) > 1:
                 suffix = f" {behind + leg + 1}"
-            route, receiver = self.routes, self._next_number + 1
             self._channels += (
-                ChannelSpec(f"{name}: to network{suffix}", INTERFACE_DEPTH),
-                ChannelSpec(f"{name}: under way{suffix}", window),
+                _channel((f"{name}: to network{suffix}", INTERFACE_DEPTH)),
+                _channel((f"{name}: under way{suffix}", window)),
             )
             sent = {"route": route, "receiver": receiver, "path": path, "fifo": name}
             self._carriers += (
-                UnitSpec(
-                    f"{name}: send{suffix}", self._send, (here,), (here + 1,), sent, origin
-                ),
-                UnitSpec(
+                _unit((f"{name}: send{suffix}", self._send, (here,), (here + 1,), sent, origin)),
+                _unit((
                     f"{name}: receive{suffix}", self._receive, (here + 1,),
                     (c if here == last else here + 2,), {"route": route}, origin,
-                ),
+                )),
             )  # fmt: skip
             self.under_way += window
-            self.routes += 1
+            route += 1
+            receiver += 2
             here += 2
+        self.routes = route
         return first
 
     def spread(self, tree: Tree, windows: Sequence[int], entries: Sequence[int]) -> None:

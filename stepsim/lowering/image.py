@@ -112,7 +112,11 @@ class Image:
         # Including the padding between fields, which numpy need not copy.
         shared = np.frombuffer(bytearray(self.globals.tobytes()), self.globals.dtype)
         shared["memory_model"] = 0
-        parts = (self.units, self.channels, self.slots, self.tokens, self.ports, shared)
+        slots = self.slots
+        if self.carries == "network" and len(self.channels):
+            # Rings are empty, and described by the FIFOs; a placed program has thousands.
+            slots = slots[: int(self.channels["start"][0])]
+        parts = (self.units, self.channels, slots, self.tokens, self.ports, shared)
         digest = sha256(self.memory_model.encode(), sum(array.nbytes for array in parts))
         for array in (*parts, self.params[: self.selectors_at]):
             digest.update(array.tobytes())

@@ -6,7 +6,6 @@ Ends of legs are numbered: the units of the wired program, and behind them the m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -41,22 +40,26 @@ def legs_of(wiring: Wiring) -> list[list[Leg]]:
     that of the operator.
     """
     count = len(wiring.units)
-    ways: list[list[int]] = [[] for _ in wiring.fifos]
     reading = {
-        count + u: "Load" in unit.kind
+        u: "Load" in unit.kind
         for u, unit in enumerate(wiring.units)
         if unit.operator is not None and has_port(unit.operator)
     }
+    producers, consumers = [0] * len(wiring.fifos), [0] * len(wiring.fifos)
     for u, unit in enumerate(wiring.units):
         for c in unit.outputs:
-            ways[c] = [*([count + u] if count + u in reading else []), u, *ways[c]]
-    for u, unit in enumerate(wiring.units):
+            producers[c] = u
         for c in unit.inputs:
-            ways[c] += [u, *([count + u] if count + u in reading else [])]
-    return [
-        [Leg(a, b, reading.get(a, False) or reading.get(b, False)) for a, b in pairwise(way)]
-        for way in ways
-    ]
+            consumers[c] = u
+    ways = []
+    for source, target in zip(producers, consumers, strict=True):
+        way = [Leg(source, target, False)]
+        if source in reading:
+            way.insert(0, Leg(count + source, source, reading[source]))
+        if target in reading:
+            way.append(Leg(target, count + target, reading[target]))
+        ways.append(way)
+    return ways
 
 
 def copies_in_trees(network: Network, wiring: Wiring) -> list[int]:

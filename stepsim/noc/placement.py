@@ -156,7 +156,8 @@ class Placement:
 
     @cached_property
     def _hash(self) -> int:
-        return hash(str(self._key))
+        places = (*self._tiles.items(), *self._ports.items())
+        return hash((self.network, self.per_tile, places))
 
     def __getstate__(self) -> dict[str, Any]:
         # Texts have other hashes in another process.

@@ -162,7 +162,7 @@ def test_units_that_are_encoded_together_have_the_parameters_of_each() -> None:
         if layout.row.many is None:
             continue
         many += 1
-        assert list(layout.row.many(builder, spec)) == numbers
+        assert list(layout.row.many(builder, spec)(spec.params)) == numbers
         record = image.units[u]
         inputs, outputs = list(spec.inputs), list(spec.outputs)
         assert (record["kind"], record["port"]) == (layout.code, -1)

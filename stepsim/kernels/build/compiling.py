@@ -18,13 +18,16 @@ from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
 from stepsim.collection import without_collection
-from stepsim.kernels.build import folding, reference_type as reference_type
+from stepsim.kernels.build import (
+    bits_types as bits_types,
+    folding,
+    reference_type as reference_type,
+)
 from stepsim.kernels.build.foreign import plugin_refusal
 from stepsim.kernels.build.linking import COMPILERS, emitted, whole_module
 from stepsim.kernels.build.loading import SYMBOL
 from stepsim.kernels.build.part import PARTS
 from stepsim.kernels.build.parts import OPTIONS, declare_parts, parts_for, put_together
-from stepsim.kernels.dram import bits_types as bits_types  # and of `lowest`
 from stepsim.kernels.recording import flag_type as flag_type
 
 

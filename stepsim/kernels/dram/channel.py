@@ -39,9 +39,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepsim.kernels.build.bits import lowest
 from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.dram.address import bank_of, row_of
-from stepsim.kernels.dram.bits import lowest
 from stepsim.kernels.dram.choice import find_activated, find_candidate, is_activated, will_flip
 from stepsim.kernels.dram.commands import (
     ACT,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stepsim.kernels.build.bits import lowest
 from stepsim.kernels.build.jit import inlined
-from stepsim.kernels.dram.bits import lowest
 from stepsim.kernels.dram.places import group_of, pseudo_of
 from stepsim.kernels.dram.table import (
     ACTIVATED,

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepsim.kernels.build.bits import lowest
 from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.dram.address import locate
-from stepsim.kernels.dram.bits import lowest
 from stepsim.kernels.dram.channel import REFUSED, next_clock, returned, send, tick
 from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.memory.accesses import enter, next_to_begin, one_begins

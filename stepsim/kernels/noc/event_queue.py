@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepsim.kernels.build.bits import lowest
 from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY
 
@@ -172,18 +173,8 @@ def first_time(queue):
     while bits == 0:
         word += 1
         bits = queue[_BITS + word]
-    cycle = (word << _WORD_BITS) + _lowest(bits)
+    cycle = (word << _WORD_BITS) + lowest(bits)
     return (queue[_WINDOW] << _CYCLE_BITS) + cycle
-
-
-@inlined
-def _lowest(bits):
-    # The number of the lowest bit of up to 32: how many are below it.
-    below = (bits & -bits) - 1
-    below = below - ((below >> 1) & 0x55555555)
-    below = (below & 0x33333333) + ((below >> 2) & 0x33333333)
-    below = (below + (below >> 4)) & 0x0F0F0F0F
-    return ((below * 0x01010101) >> 24) & 0xFF
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepsim.errors import LoweringError
 from stepsim.frozen import frozen
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, int | list[int]]
 Encoder = Callable[["ImageBuilder", "UnitSpec"], Parameters]
-ListEncoder = Callable[["ImageBuilder", "UnitSpec"], Sequence[int]]
+EncodeOne = Callable[[Mapping[str, Any]], Sequence[int]]
+ManyEncoder = Callable[["ImageBuilder", "UnitSpec"], EncodeOne]
 
 
 @frozen
@@ -28,13 +29,14 @@ class Row:
     encode : parameters of the kind by name, a list for a name with a star.
     inputs : number of inputs, where it differs between units of one kind.
     many : of units without a port, private slots and scratch space, of which a network has
-        thousands in a row: their parameters, in the order of the declaration.
+        thousands in a row: for the first of them, what encodes the parameters of each, in the order
+        of the declaration.
     """
 
     kind: UnitKind
     encode: Encoder
     inputs: int | None = None
-    many: ListEncoder | None = None
+    many: ManyEncoder | None = None
 
     def arity(self, side: str) -> int | None:
         """How many "inputs" or "outputs", None for one or more."""

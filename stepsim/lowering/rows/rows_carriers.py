@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.kernels.units import carriers
-from stepsim.lowering.rows.row import Parameters, Row
+from stepsim.lowering.rows.row import EncodeOne, Parameters, Row
 
 if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
@@ -49,17 +49,18 @@ def _receive(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {"route": int(spec.params["route"])}
 
 
-def _many_send(builder: ImageBuilder, spec: UnitSpec) -> Sequence[int]:
-    its = spec.params
-    path = its["path"]
-    return (
-        builder.carriage_record(spec), builder.flit_bytes, its["route"], its["receiver"],
-        len(path), *path,
-    )  # fmt: skip
+def _many_send(builder: ImageBuilder, first: UnitSpec) -> EncodeOne:
+    record, flit_bytes = builder.carriage_record(first), builder.flit_bytes
+
+    def encoded(its: Mapping[str, Any]) -> Sequence[int]:
+        path = its["path"]
+        return (record, flit_bytes, its["route"], its["receiver"], len(path), *path)
+
+    return encoded
 
 
-def _many_receive(builder: ImageBuilder, spec: UnitSpec) -> Sequence[int]:
-    return (spec.params["route"],)
+def _many_receive(builder: ImageBuilder, first: UnitSpec) -> EncodeOne:
+    return lambda its: (its["route"],)
 
 
 CARRIER_ROWS: Final[Mapping[str, Row]] = {

@@ -41,13 +41,14 @@ class UnitLayout:
         return cls(row, code_of(row.kind), row.arity("inputs"), row.arity("outputs"), signed)
 
 
-_LAYOUTS: Final = {op: UnitLayout.of(row) for op, row in REGISTRY.items()}
+LAYOUTS: Final = {op: UnitLayout.of(row) for op, row in REGISTRY.items()}
+"""The layout of every operator."""
 
 
 def layout_of(spec: UnitSpec) -> UnitLayout:
     """The layout of a unit. Raises LoweringError for an unknown operator."""
     try:
-        return _LAYOUTS[spec.op]
+        return LAYOUTS[spec.op]
     except KeyError:
         raise LoweringError(f"unit '{spec.name}': unknown operator {spec.op!r}") from None
 

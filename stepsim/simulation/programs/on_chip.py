@@ -262,12 +262,9 @@ def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Netwo
     """
     its = placement.network
     topology = noc.Topology(its)
-    _, ports = placement.of_units(wiring)
-    tiles = [*placement.tiles_of_units(wiring), *((port,) for port in ports.tolist())]
-    ways = [
-        [leg for leg in way if _is_apart(tiles[leg.source], tiles[leg.target])]
-        for way in noc.legs_of(wiring)
-    ]
+    ports = placement.ports
+    tiles = placement.tiles_of_units(wiring)
+    tiles += [(ports.get(unit.name, -1),) for unit in wiring.units]
     shared = _shared(its, wiring, tiles)
     of_tree = {c for fifos in shared for c in fifos}
     copied = frozenset(noc.copies_in_trees(its, wiring))
@@ -278,16 +275,20 @@ def on_chip(network: Network, wiring: Wiring, placement: noc.Placement) -> Netwo
     }
     legs: list[tuple[int, int, int]] = []
     fifos_of_legs: list[int] = []
-    for c, way in enumerate(ways):
-        for i, leg in enumerate(way):
-            on_tree = c in of_tree and i == 0
+    for c, way in enumerate(noc.legs_of(wiring)):
+        begins = c in of_tree
+        for source, target, reads in way:
+            starts, ends = tiles[source], tiles[target]
+            if not _is_apart(starts, ends):
+                continue
             # Also where a single reader is elsewhere, so that it depends on no other place.
-            wanted = network_for[leg.reads, leg.source in copied]
+            wanted = network_for[reads, source in copied]
             # A tree begins at one tile.
-            starts = tiles[leg.source][:1] if on_tree else tiles[leg.source]
-            legs.append((*noc.nearest_tiles(topology, starts, tiles[leg.target], wanted), wanted))
+            starts = starts[:1] if begins else starts
+            begins = False
+            legs.append((*noc.nearest_tiles(topology, starts, ends, wanted), wanted))
             fifos_of_legs.append(c)
-    own: list[list[Path]] = [[] for _ in ways]
+    own: list[list[Path]] = [[] for _ in wiring.fifos]
     for c, path in zip(fifos_of_legs, _paths(topology, legs), strict=True):
         own[c].append(path)
     trees = []

@@ -1,6 +1,6 @@
 """The lowest bit of a word, as kernels ask for it.
 
-:mod:`stepsim.kernels.dram.bits_types` compiles it to one instruction.
+:mod:`stepsim.kernels.build.bits_types` compiles it to one instruction.
 """
 
 from __future__ import annotations

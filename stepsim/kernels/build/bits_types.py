@@ -1,4 +1,4 @@
-"""What the compiler makes of :mod:`stepsim.kernels.dram.bits`."""
+"""What the compiler makes of :mod:`stepsim.kernels.build.bits`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
-from stepsim.kernels.dram.bits import lowest
+from stepsim.kernels.build.bits import lowest
 
 
 @type_callable(lowest)  # type: ignore[untyped-decorator]
