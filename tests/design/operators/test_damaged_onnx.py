@@ -174,6 +174,7 @@ def test_updates_of_a_long_axis_take_no_memory_of_its_length(onnx: Any) -> None:
 def test_positions_of_an_axis_are_numbers_that_are_exact(onnx: Any) -> None:
     model = two_nodes(onnx)
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 2**24 + 1
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
     del model.graph.node[1:]
     node = onnx.helper.make_node("ArgMax", ["x"], ["y"], name="n", axis=1)
     model.graph.node[0].CopyFrom(node)

@@ -140,7 +140,7 @@ MIXED: list[tuple[str, list[Any], dict[str, Any], dict[str, str], str]] = [
 def test_inputs_of_element_types_that_no_operator_takes(
     onnx: Any, nodes: list[Any], held: dict[str, Any], kinds: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(CompileError, match=rf"^from_onnx\(small\): {said}.*; convert the input"):
+    with pytest.raises(CompileError, match=rf"^from_onnx\(small\): {said}.*; give it such an"):
         from_onnx(typed(onnx, nodes, held, **kinds))
 
 
@@ -154,3 +154,43 @@ def test_inputs_of_one_type_are_taken(onnx: Any, kind: str) -> None:
     ]
     held = {"two": np.float32(2.0)}
     assert from_onnx(typed(onnx, nodes, held, x=kind, z=kind)).outputs
+
+
+def test_results_of_another_type_than_declared(onnx: Any) -> None:
+    model = model_of(onnx, [("ArgMax", ["x"], ["y"], {})], X)
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    with pytest.raises(
+        CompileError, match=r"output 'y' is declared as float, and its .*int64; wri"
+    ):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs", "held", "said"),
+    [
+        (("Min", ["x", ""], ["y"], {}), {"x": (4, 4)}, {},
+         "Min in n0 takes an input as data_0, found none at place 1"),
+        (("Gemm", ["x", "w"], ["y"], {}), {"x": (4, 4)}, {"w": numbers(1, 4, 3)},
+         r"does not fit .* \(B has shape \(1, 4, 3\), expected two axes"),
+        (("Gemm", ["x", "w"], ["y"], {}), {"x": (2, 4, 4)}, {"w": numbers(4, 3)},
+         r"does not fit .* \(A has shape \(2, 4, 4\), expected two axes"),
+        (("Gemm", ["x", "w", "b"], ["y"], {}), {"x": (1, 4)},
+         {"w": numbers(4, 3), "b": numbers(5, 3)},
+         r"\(C has shape \(5, 3\), expected one that is broadcast to \(1, 3\)\)"),
+        (("Gemm", ["x", "w", "b"], ["y"], {}), {"x": (4, 4)},
+         {"w": numbers(4, 3), "b": numbers(1, 4, 3)},
+         r"\(C has shape \(1, 4, 3\), expected one that is broadcast to \(4, 3\)\)"),
+        (("Split", ["x", "n"], ["y", "z"], {}), {"x": (4, 4)}, {"n": np.array([1, 2])},
+         r"\(sizes are \[1, 2\], expected 2 with the sum 4\)"),
+        (("Split", ["x", "n"], ["y"], {}), {"x": (4, 4)}, {"n": np.array([1, 3])},
+         r"\(sizes are \[1, 3\], expected 1 with the sum 4\)"),
+        (("Attention", ["q", "k", "k"], ["y"], {}), {"q": (1, 4, 6, 8, 8), "k": (1, 2, 6, 8)}, {},
+         r"\(Q has shape \(1, 4, 6, 8, 8\), expected 3 or 4 axes\)"),
+    ],
+    ids=["none", "stack", "batch", "tall", "deep", "short", "many", "query"],
+)  # fmt: skip
+def test_inputs_of_another_shape(
+    onnx: Any, node: Any, inputs: Any, held: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(CompileError, match=said):
+        from_onnx(model_of(onnx, [node], inputs, held))

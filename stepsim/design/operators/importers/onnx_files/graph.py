@@ -152,6 +152,10 @@ class _Reading:
             self._read(node)
         for entry in graph.output:
             self.results[entry.name] = self._value(entry.name)
+            try:
+                self._elements.check_result(entry.name, entry.type.tensor_type.elem_type)
+            except WrongType as error:
+                raise CompileError(f"{reader}: {error}; write the model again") from None
 
     def _value(self, name: str) -> Value:
         if name not in self._found:
@@ -266,8 +270,8 @@ class _Reading:
             self._elements.follow(node)
         except WrongType as error:
             raise CompileError(
-                f"{self.reader}: {node.op_type} in {place} {error}; convert the input by a Cast in "
-                "front, or write the model again"
+                f"{self.reader}: {node.op_type} in {place} {error}; give it such an input, as by a "
+                "Cast, or write the model again"
             ) from None
 
     def _computed(self, node: Any, inputs: Sequence[Value | None], place: Place) -> Any:

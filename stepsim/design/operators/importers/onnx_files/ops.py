@@ -90,17 +90,22 @@ def _matmul(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 def _gemm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x, y = given_inputs(inputs)[:2]
-    if not len(x.shape) == len(y.shape) == 2:
-        raise ValueError("both factors are matrices")
+    for name, operand in (("A", x), ("B", y)):
+        if len(operand.shape) != 2:
+            raise ValueError(f"{name} has shape {operand.shape}, expected two axes")
     if attributes.get("transA", 0):
         x = of.permute(x, (1, 0), at)
     made = of.linear(x, y, None, at) if attributes.get("transB", 0) else of.matmul(x, y, at)
     made = of.scaled(made, attributes.get("alpha", 1.0), at)
     bias, beta = input_at(inputs, 2), attributes.get("beta", 1.0)
-    if bias is None or beta == 0.0:
+    if bias is None:
         return made
     if np.broadcast_shapes(bias.shape, made.shape) != made.shape:
-        raise ValueError("what is added has no more axes than the product, and none that is longer")
+        raise ValueError(
+            f"C has shape {bias.shape}, expected one that is broadcast to {made.shape}"
+        )
+    if beta == 0.0:
+        return made
     return of.elementwise("add", (made, of.scaled(bias, beta, at)), at)
 
 
@@ -203,14 +208,16 @@ def _slice(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 def _split(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value, ...]:
     x, axis = first_input(inputs), attributes.get("axis", 0)
     sizes = attributes.get("split") or whole_numbers(input_at(inputs, 1), "sizes")
-    if sizes and (min(sizes) < 0 or sum(sizes) != x.shape[of.axis_of(axis, len(x.shape))]):
-        raise ValueError(f"parts of {sizes} are not the whole axis")
     if not sizes:
         pieces = attributes["outputs"]
         if attributes.get("num_outputs", pieces) != pieces:
             raise ValueError(f"num_outputs is {attributes['num_outputs']} of {pieces} results")
         size = -(-x.shape[axis] // pieces)
         sizes = [min(size, x.shape[axis] - i * size) for i in range(pieces)]
+    if len(sizes) != attributes["outputs"] or sum(sizes) != x.shape[axis] or min(sizes) < 0:
+        raise ValueError(
+            f"sizes are {[*sizes]}, expected {attributes['outputs']} with the sum {x.shape[axis]}"
+        )
     return of.split(x, sizes, axis, at)
 
 
@@ -221,6 +228,8 @@ def _concat(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 def _attention(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value, ...]:
     q, k, v = (x for x in inputs[:3] if x is not None)
+    if len(q.shape) not in (3, 4):
+        raise ValueError(f"Q has shape {q.shape}, expected 3 or 4 axes")
     mask, past_k, past_v = (input_at(inputs, i) for i in (3, 4, 5))
     if attributes.get("softcap", 0.0) or attributes.get("qk_matmul_output_mode", 0):
         raise Unsupported("softcap and scores as a result are not known")

@@ -8,7 +8,7 @@ __all__ = ["ElementTypes", "WrongType"]
 
 
 class WrongType(Exception):
-    """A node has inputs of element types that its operator does not take; says which."""
+    """Element types that an operator does not take or give; says which."""
 
 
 class ElementTypes:
@@ -55,6 +55,8 @@ class ElementTypes:
         for at, name in enumerate(node.input):
             element = self._types.get(name)
             formal = self._formal(schema, at)
+            if formal is not None and not name and not self._is_optional(formal):
+                raise WrongType(f"takes an input as {formal.name}, found none at place {at}")
             if not name or element is None or formal is None:
                 continue
             # Some exporters write types that only later versions of an operator take.
@@ -88,6 +90,9 @@ class ElementTypes:
             if formal.type_str in bound and formal.is_homogeneous:
                 self._types[name] = bound[formal.type_str][0]
                 continue
+            if formal.types == {"tensor(bool)"}:
+                self._types[name] = self._onnx.TensorProto.BOOL
+                continue
             if inferred is None:
                 inferred = self._inferred(node, schema)
             kind = inferred.get(name)
@@ -108,6 +113,18 @@ class ElementTypes:
         except Exception:  # of no common class: shapes that are not given, or a damaged node
             return {}
         return found
+
+    def check_result(self, name: str, declared: int) -> None:
+        """Raise WrongType for a result of the model that is not of the type it declares."""
+        element = self._types.get(name)
+        if declared and element is not None and element != declared:
+            raise WrongType(
+                f"output '{name}' is declared as {self._text(declared)}, and its operator gives "
+                f"{self._text(element)}"
+            )
+
+    def _is_optional(self, formal: Any) -> bool:
+        return bool(formal.option == self._onnx.defs.OpSchema.FormalParameterOption.Optional)
 
     def _formal(self, schema: Any, at: int, *, results: bool = False) -> Any:
         """The declaration of an input or result; None for one that there is not."""
