@@ -14,7 +14,7 @@ import pytest
 import stepsim as st
 from stepsim.errors import ArgError, LoweringError
 from stepsim.machine import Machine, load_machine
-from stepsim.report.tables import _energy_shares
+from stepsim.report.tables import energy_shares
 
 RING: dict[str, Any] = {
     "chips.count": 4,
@@ -274,9 +274,9 @@ def test_energy_of_links_is_that_of_bytes_times_hops() -> None:
     shares = {part: getattr(run.energy, part) / run.energy.total for part in ("links", "static")}
     [row] = run.to_arrow().to_pylist()
     assert row["energy_links_joules"] / row["energy_joules"] == pytest.approx(shares["links"])
-    assert f"{shares['links']:.1%}".replace("%", " % links") in _energy_shares(row)
+    assert f"{shares['links']:.1%}".replace("%", " % links") in energy_shares(row)
     alone = st.simulate(spread((0, 0, 0)), target).to_arrow().to_pylist()[0]
-    assert "links" not in _energy_shares(alone)
+    assert "links" not in energy_shares(alone)
 
 
 def test_tensors_of_a_chip_must_fit_its_memory() -> None:
