@@ -384,13 +384,10 @@ class ImageBuilder:
                 _bundle(spec)
         except KeyError as error:
             raise refused(spec, f"parameter {error} is missing") from error
-        numbers = self._params
-        in0 = len(numbers)
-        numbers.extend(spec.inputs)
-        out0 = len(numbers)
-        numbers.extend(spec.outputs)
-        par = len(numbers)
-        numbers.extend(params)
+        in0 = len(self._params)
+        out0 = in0 + len(spec.inputs)
+        par = out0 + len(spec.outputs)
+        self._params.fromlist([*spec.inputs, *spec.outputs, *params])
         self._scratch += kind.scratch_per_input * len(spec.inputs)
         return (
             private, scratch, layout.code, port, len(spec.inputs), len(spec.outputs), in0, out0,
