@@ -62,7 +62,7 @@ def reproduce(
         typer.Option(
             metavar="N",
             min=0,
-            max=16,
+            max=2,
             help="Closure slack of the machine in cycles; 0 is canonical.",
         ),
     ] = 0,

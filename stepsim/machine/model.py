@@ -93,7 +93,8 @@ class Machine(Section):
     onchip: OnChip = setting(OnChip, "on-chip memory")
     fifo: Fifo = setting(Fifo, "FIFOs between operators", default_factory=Fifo)
     closure_slack: int = setting(
-        integer(0, 16),
+        # With more, an operator far behind a stream could act before what has happened already.
+        integer(0, 2),
         "cycles by which the end of a stream is noticed earlier; 0 is canonical",
         default=0,
     )

@@ -164,9 +164,9 @@ CASES = {
         "1024), found 0",
     ),
     "slack out of range": (
-        GOOD + "closure_slack: 17\n",
-        "machine file FILE, line 10, closure_slack: expected an integer from 0 to 16 "
-        "(cycles by which the end of a stream is noticed earlier; 0 is canonical), found 17",
+        GOOD + "closure_slack: 3\n",
+        "machine file FILE, line 10, closure_slack: expected an integer from 0 to 2 "
+        "(cycles by which the end of a stream is noticed earlier; 0 is canonical), found 3",
     ),
 }
 

@@ -53,7 +53,7 @@ published:
 {points}
 """
 
-SLACKS = range(6)
+SLACKS = range(3)
 
 
 def page_of(found: Sequence[Compared]) -> str:
