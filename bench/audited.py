@@ -4,7 +4,8 @@
 qwen3-30b-a3b. ``exact`` simulates every layer of every step, and goes on where it was stopped: a
 few minutes of CPU for Llama-3-8B, about an hour for Qwen3-30B-A3B with its 48 layers. ``seeds N``
 then serves the same requests N times with audited steps, and adds a row for each seed that FOLDER
-does not have; what a seed has simulated is not simulated again by the next ones. The seeds are
+does not have. What was simulated once is kept there, and not simulated again by other seeds, nor by
+a command that goes on where another one was stopped. The seeds are
 those of the choice of layers that are simulated; requests and experts are the same in all of them,
 so that one exact service is enough. ``table`` prints what is there, as of the rows that are
 recorded in ``bench``.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.test_serving_steps import MACHINE
+from stepsim import MODEL_VERSION
 from stepsim.serving import (
     AuditedSteps,
     Batch,
@@ -42,6 +44,8 @@ RATES: Final = {"llama-3-8b": 4.0, "qwen3-30b-a3b": 4.0}
 """Requests per second by model."""
 
 REQUESTS: Final = 200
+
+_RECORD: Final = np.dtype([("key", "V64"), ("cycles", "i8"), ("offchip_bytes", "i8")])
 
 _COLUMNS: Final = (
     "seed", "rounds", "layers",
@@ -68,10 +72,43 @@ def served(name: str, make: Callable[..., Any], out: Path | None = None) -> Serv
     )  # fmt: skip
 
 
+class Costs:
+    """The costs of layers by a digest of what they compute, kept in a file that only grows.
+
+    A write that was interrupted leaves a part of a record at the end, which is dropped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        known = path.read_bytes() if path.exists() else b""
+        whole = len(known) - len(known) % _RECORD.itemsize
+        records = np.frombuffer(known[:whole], _RECORD)
+        self._costs = {
+            key.tobytes(): Cost(int(cycles), int(moved))
+            for key, cycles, moved in zip(
+                records["key"], records["cycles"], records["offchip_bytes"], strict=True
+            )
+        }
+        self._file = path.open("ab")
+        self._file.truncate(whole)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._costs
+
+    def __getitem__(self, key: bytes) -> Cost:
+        return self._costs[key]
+
+    def add(self, found: Mapping[bytes, Cost]) -> None:
+        """Keep more of them."""
+        rows = [(key, one.cycles, one.offchip_bytes) for key, one in found.items()]
+        self._file.write(np.array(rows, _RECORD).tobytes())
+        self._file.flush()
+        self._costs |= found
+
+
 class Remembered:
     """The programs of a step model, whose runs are kept in ``costs`` for other models."""
 
-    def __init__(self, programs: StepPrograms, costs: dict[bytes, Cost]) -> None:
+    def __init__(self, programs: StepPrograms, costs: Costs) -> None:
         self._programs, self._costs = programs, costs
         self.runs = 0
 
@@ -89,12 +126,12 @@ class Remembered:
         if missing:
             wanted = None if ids is None else [ids[place] for place in missing]
             found = self._programs.layers(kind, batch, wanted)
-            self._costs |= {keys[place]: cost for place, cost in zip(missing, found, strict=True)}
+            self._costs.add({keys[place]: cost for place, cost in zip(missing, found, strict=True)})
         self.runs += len(keys)
         return [self._costs[key] for key in keys]
 
 
-def row_of(name: str, seed: int, exact: ServeResult, costs: dict[bytes, Cost]) -> dict[str, float]:
+def row_of(name: str, seed: int, exact: ServeResult, costs: Costs) -> dict[str, float]:
     """The errors of one seed, with their intervals, in percent."""
 
     def audited(*parts: Any) -> AuditedSteps:
@@ -164,7 +201,7 @@ def main(name: str, what: str, *rest: str) -> None:
         print(served(name, ExactSteps, folder / name))
     elif what == "seeds":
         exact = ServeResult.read(folder / name)
-        costs: dict[bytes, Cost] = {}
+        costs = Costs(folder / f"costs_{name}_{MODEL_VERSION}.bin")
         for seed in range(int(rest[0])):
             rows = rows_in(path)
             if seed not in {one["seed"] for one in rows}:
