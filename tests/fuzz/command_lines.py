@@ -217,7 +217,7 @@ def _check(ended: Ended, arguments: list[str]) -> None:
     assert isinstance(code, int), f"exit code {code!r}"
     assert code in MEANINGS or code - SIGNAL in set(Signals), f"exit code {code}"
     users = "own.py" in " ".join(arguments)
-    assert users or "Traceback" not in ended.err, "a traceback"
+    assert users or "Traceback" not in ended.err, f"a traceback: {ended.err[-4000:]}"
     if code:
         assert ended.err.strip() or "status" in ended.out, f"code {code} without a message"
     elif "--json" in arguments and not {"--help", "-h"} & set(arguments):
