@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from stepsim.arrow import pa
+from stepsim.collection import rare_collection
 from stepsim.errors import ArgError, ServingError
 from stepsim.lowering import software
 from stepsim.machine import Machine
@@ -122,20 +123,22 @@ class Service:
         for model in models:
             journal.attach(model)
         watch = _Watch(len(self.requests), folder, journal, progress)
-        served = self._served(models, watch, folder)
-        audited = [model for model in models if isinstance(model, AuditedSteps)]
-        errors = None
-        while audited and served.status == "ok":
-            errors = metric_errors(
-                audited, served.steps, served.metrics(), self._metrics, progress=watch.say,
-                judged=_judged(audited),
-            )  # fmt: skip
-            if errors is not None:
-                break
-            for one in audited:
-                one.again()
-            watch.begin_again()
+        # Steps make programs, of which each leaves objects in cycles.
+        with rare_collection():
             served = self._served(models, watch, folder)
+            audited = [model for model in models if isinstance(model, AuditedSteps)]
+            errors = None
+            while audited and served.status == "ok":
+                errors = metric_errors(
+                    audited, served.steps, served.metrics(), self._metrics, progress=watch.say,
+                    judged=_judged(audited),
+                )  # fmt: skip
+                if errors is not None:
+                    break
+                for one in audited:
+                    one.again()
+                watch.begin_again()
+                served = self._served(models, watch, folder)
         return self._finish(served, models, errors, folder)
 
     def _metrics(self, models: list[StepModel]) -> Mapping[str, Any]:
