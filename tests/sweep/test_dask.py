@@ -159,6 +159,26 @@ def test_a_wrong_address_is_named(
         run_sweep(tiny(), tmp_path, backend="dask", address=address)
 
 
+LOGGED = """
+import logging
+from stepsim.sweep.backends import DaskBackend
+if __name__ == "__main__":
+    backend = DaskBackend(1)
+    logging.getLogger("distributed.nanny").error("connection lost\\nTraceback ...")
+    backend.close()
+"""
+
+
+@pytest.mark.slow
+def test_what_workers_log_while_they_end_is_not_printed(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(LOGGED)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert "Traceback" not in done.stderr
+
+
 # Workers of a cluster that is started here run the script first, as those of multiprocessing do.
 SCRIPT = """
 import json, sys

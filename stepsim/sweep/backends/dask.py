@@ -93,6 +93,8 @@ class DaskBackend:
         try:
             return self._distributed.LocalCluster(
                 n_workers=jobs, threads_per_worker=1, processes=True,
+                # Connections that end while it closes are logged with tracebacks.
+                silence_logs=logging.CRITICAL,
                 # A free port: the default may be taken by another cluster, which causes a warning.
                 dashboard_address="127.0.0.1:0",
                 # The dispatcher decides how often to try again.
