@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, groupby
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from stepsim.kernels import (
 from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.layout import GLOBAL, INFINITY
 from stepsim.lowering.carriers import MULTICAST, SEND
+from stepsim.lowering.endpoints import endpoints_of
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Carriage, Network, TimingParams, UnitSpec
 from stepsim.lowering.of_machine import accesses_of, machine_globals, memory_table
@@ -240,7 +241,7 @@ class ImageBuilder:
     def build(self) -> Image:
         """The finished image; raises LoweringError for anything that does not fit."""
         network = self._network
-        producers, consumers = self._endpoints()
+        producers, consumers = endpoints_of(network)
         ops = [spec.op for spec in network.units]
         sides = {op: LAYOUTS[op].row.kind.port for op in set(ops)}
         readers = [u for u, op in enumerate(ops) if sides[op] == "read"]
@@ -299,70 +300,6 @@ class ImageBuilder:
             accesses=accesses,
             ports_of_chips=ports_of_chips,
             unit_chips=() if between is None else between.units,
-        )
-
-    def _endpoints(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Producer and consumer of every channel; each must have exactly one."""
-        units, count = self._network.units, len(self._network.channels)
-        inputs, outputs = [spec.inputs for spec in units], [spec.outputs for spec in units]
-        producers, consumers = _ends(outputs, count), _ends(inputs, count)
-        arities = set(zip([s.op for s in units], map(len, inputs), map(len, outputs), strict=True))
-        if (
-            producers is None
-            or consumers is None
-            or len({spec.name for spec in units}) < len(units)
-            or not all(
-                op in LAYOUTS
-                and LAYOUTS[op].inputs in (None, incoming)
-                and LAYOUTS[op].outputs in (None, outgoing)
-                for op, incoming, outgoing in arities
-            )
-        ):
-            self._refuse_wiring()
-        return producers, consumers
-
-    def _refuse_wiring(self) -> NoReturn:
-        """Name the first unit or FIFO that is wrong."""
-        count = len(self._network.channels)
-        producers, consumers = [-1] * count, [-1] * count
-        names: set[str] = set()
-        for u, spec in enumerate(self._network.units):
-            if spec.name in names:
-                raise LoweringError(f"two units are named '{spec.name}'; names must be unique")
-            names.add(spec.name)
-            layout = layout_of(spec)
-            if not (
-                layout.inputs in (None, len(spec.inputs))
-                and layout.outputs in (None, len(spec.outputs))
-            ):
-                self._refuse_arity(spec)
-            for ends, used in ((producers, spec.outputs), (consumers, spec.inputs)):
-                for c in used:
-                    if not (0 <= c < count and ends[c] < 0):
-                        role = "producer" if ends is producers else "consumer"
-                        self._refuse_end(spec, role, c, ends)
-                    ends[c] = u
-        role, ends = ("producer", producers) if -1 in producers else ("consumer", consumers)
-        name = self._network.channels[ends.index(-1)].name
-        raise LoweringError(f"FIFO '{name}' has no {role}")
-
-    @staticmethod
-    def _refuse_arity(spec: UnitSpec) -> NoReturn:
-        row = layout_of(spec).row
-        for word, found in (("inputs", len(spec.inputs)), ("outputs", len(spec.outputs))):
-            expected = row.arity(word)
-            if expected is not None and expected != found:
-                break
-        raise refused(spec, f"{found} {word}, expected {expected}")
-
-    def _refuse_end(self, spec: UnitSpec, role: str, c: int, ends: list[int]) -> NoReturn:
-        count = len(ends)
-        if not 0 <= c < count:
-            raise refused(spec, f"there is no FIFO {c}; the network has {count}, numbered from 0")
-        other, channel = self._network.units[ends[c]].name, self._network.channels[c].name
-        raise LoweringError(
-            f"FIFO '{channel}' has two {role}s, '{other}' and '{spec.name}'; "
-            "use a Broadcast or a merge"
         )
 
     def _encode(self, spec: UnitSpec, port: int) -> tuple[int, ...]:
@@ -490,18 +427,6 @@ class ImageBuilder:
             f"FIFO '{name}' has depth {depth}; up to {_MAX_DEPTH} slots are supported, None is "
             "unbounded"
         )
-
-
-def _ends(used: Sequence[Sequence[int]], count: int) -> NDArray[np.int64] | None:
-    """The unit that uses each of ``count`` channels, of those that every unit uses; None unless
-    each channel is used once."""
-    sizes = np.fromiter(map(len, used), np.int64, len(used))
-    channels = np.fromiter(chain.from_iterable(used), np.int64)
-    if len(channels) != count or np.any((channels < 0) | (channels >= count)):
-        return None
-    ends = np.full(count, -1)
-    ends[channels] = np.repeat(np.arange(len(used)), sizes)
-    return None if np.any(ends < 0) else ends
 
 
 def _bundle(spec: UnitSpec) -> int:
