@@ -173,14 +173,17 @@ def _checked(
         return {}, [(sides[0], sides[1])]
     sizes_of = [size for tile in tiles for size in (tile.rows, tile.cols)]
     bound: dict[Any, int] = {v: sizes_of[n] for v, n in fn.shape.sides.items()}
-    for i, tile in enumerate(fn.shape.operands):
-        for j, side in enumerate(tile):
-            if _whole(side, bound) != sizes_of[2 * i + j]:
-                node.fail(f"{_named(tiles)} do not fit {fn}: {fn.shape.text}")
+    for n, side, other in fn.shape.repeated:
+        if sizes_of[n] != (_whole(side, bound) if other is None else sizes_of[other]):
+            node.fail(f"{_named(tiles)} do not fit {fn}: {fn.shape.text}")
     for size, least in zip((tiles[0].rows, tiles[0].cols), fn.least, strict=True):
         if size < least:
             node.fail(f"{tiles[0]!r} is too small for {fn}")
-    return bound, [(_whole(rows, bound), _whole(cols, bound)) for rows, cols in fn.shape.results]
+    rows_and_cols = [
+        [_whole(side, bound) if n is None else sizes_of[n] for n, side in made]
+        for made in fn.shape.made_of
+    ]
+    return bound, [(rows, cols) for rows, cols in rows_and_cols]
 
 
 def _named(tiles: Sequence[TileValue]) -> str:
