@@ -19,6 +19,7 @@ import pytest
 import stepsim
 from stepsim.deferred import deferred, require
 from stepsim.errors import ArgError
+from tests.parsed import parsed
 
 ROOT = Path(stepsim.__file__).parent
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
@@ -30,19 +31,24 @@ def module_of(path: Path, root: Path) -> str:
 
 
 def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    return isinstance(node, ast.If) and any(
+        "TYPE_CHECKING" in (getattr(part, "id", None), getattr(part, "attr", None))
+        for part in ast.walk(node.test)
+    )
 
 
-def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Every import that may run, at the top of a file or in a function; not those for types."""
+def imports(tree: ast.AST, *, types: bool = False) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import at the top of a file or in a function; those for types only if wanted."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
-        elif isinstance(node, ast.If) and is_type_checking(node):
+        elif isinstance(node, ast.expr):
+            continue  # no statement is inside
+        elif not types and isinstance(node, ast.If) and is_type_checking(node):
             for other in node.orelse:
                 yield from imports(ast.Module([other], []))
         else:
-            yield from imports(node)
+            yield from imports(node, types=types)
 
 
 def offered(root: Path) -> dict[str, str]:
@@ -50,7 +56,7 @@ def offered(root: Path) -> dict[str, str]:
     found = {}
     for stub in root.rglob("__init__.pyi"):
         package = module_of(stub, root)
-        for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        for node in parsed(stub).body:
             assert isinstance(node, ast.ImportFrom)
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
@@ -73,7 +79,7 @@ def import_graph(root: Path) -> dict[str, set[str]]:
     for name, path in files.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         found: set[str] = set()
-        for node in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in imports(parsed(path)):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
                 continue
@@ -172,10 +178,10 @@ def crossings(root: Path) -> tuple[int, list[str]]:
     count, past = 0, []
     for path in sorted(root.rglob("*.py")):
         own = path.relative_to(root).parts[0]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in imports(parsed(path), types=True):
             if isinstance(node, ast.Import):
                 taken = [(alias.name, alias.name) for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 taken = [(node.module, f"{alias.name} of {node.module}") for alias in node.names]
             else:
                 continue
@@ -258,10 +264,10 @@ def test_functions_import_nothing() -> None:
             continue  # parsing takes longer
         functions = (
             node
-            for node in ast.walk(ast.parse(text))
+            for node in ast.walk(parsed(path))
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         )
-        if any(isinstance(n, ast.Import | ast.ImportFrom) for f in functions for n in ast.walk(f)):
+        if any(True for function in functions for _ in imports(function, types=True)):
             room = file.parts[0]
             found.add(room if room in IN_FUNCTIONS else file.as_posix())
     assert found == IN_FUNCTIONS.keys()
@@ -316,6 +322,7 @@ SYMBOLS = {"sympy", "yaml"}
 COMMAND = """
 import sys
 from stepsim.cli.main import main
+sys.argv[1:] = {arguments!r}
 try:
     main()
 except SystemExit as end:
@@ -344,8 +351,10 @@ assert result.status == "ok"
 """
 
 TABLES = """
+import sys
 assert result.units.num_rows > 3 and result.fifos.num_rows > 2
 assert result.to_arrow()["status"].to_pylist() == ["ok"]
+print("read")
 """
 """Reads the tables of that run."""
 
@@ -359,46 +368,61 @@ def environment() -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("code", "arguments", "unused"),
-    [
-        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32"],
-         UNUSED | SYMBOLS | {"rich"}),
-        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "dynamic"],
-         UNUSED | SYMBOLS | {"rich"}),
-        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32", "--json"],
-         UNUSED | SYMBOLS | {"rich"}),
-        (COMMAND, ["run", "small.py"], UNUSED | SYMBOLS | {"rich"}),
-        (COMMAND, ["inspect", "moe", "--model", "mixtral-8x7b", "--tile", "dynamic"], UNUSED),
-        (COMMAND, ["run", "moe", "--help"], UNUSED | SYMBOLS | {"numpy"}),
-        (COMMAND, ["--help"], UNUSED | SYMBOLS | {
+def command(*arguments: str) -> str:
+    return COMMAND.format(arguments=list(arguments))
+
+
+MOE = ("run", "moe", "--model", "mixtral-8x7b", "--routing", "routing.npy", "--tile")
+NUMBERS = UNUSED | SYMBOLS | {"rich"}
+"""What a run that prints no table does not need."""
+
+STEPS = {
+    "texts": {
+        "help": (command("--help"), UNUSED | SYMBOLS | {
             "numpy", "tempfile", "stepsim.atomic", "stepsim.cli.data", "stepsim.cli.heartbeat",
             "stepsim.cli.runs.execution", "stepsim.cli.sweeps.group", "stepsim.workloads",
         }),
-        (COMMAND, ["machines"], UNUSED | SYMBOLS | {"numpy"}),
-        (SMALL, [], UNUSED | SYMBOLS | {
+        "run-help": (command("run", "moe", "--help"), UNUSED | SYMBOLS | {"numpy"}),
+        "machines": (command("machines"), UNUSED | SYMBOLS | {"numpy"}),
+    },
+    "runs": {
+        "run": (command(*MOE, "32"), NUMBERS),
+        "run-dynamic": (command(*MOE, "dynamic"), NUMBERS),
+        "run-json": (command(*MOE, "32", "--json"), NUMBERS),
+        "run-file": (command("run", "small.py"), NUMBERS),
+        "inspect": (command("inspect", *MOE[1:], "dynamic"), UNUSED),
+        "run-out": (command(*MOE, "32", "--out", "run.parquet"), {"pandas"}),
+    },
+    "python": {
+        "python": (SMALL, UNUSED | SYMBOLS | {
             "rich", "subprocess", "tempfile", "typer", "zipfile", "stepsim.trace_io.schema",
             "stepsim.workloads.workload",
         }),
-        (SMALL + TABLES, [], {"pandas", "rich"}),
-        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32", "--out", "run.parquet"],
-         {"pandas"}),
-    ],
-    ids=["run", "run-dynamic", "run-json", "run-file", "inspect", "run-help", "help", "machines",
-         "python", "python-tables", "run-out"],
-)  # fmt: skip
+        "python-tables": (TABLES, {"pandas", "rich"}),
+    },
+}  # fmt: skip
+"""Steps of a process, each with what it and those before it do not need."""
+
+
+@pytest.mark.parametrize("process", STEPS)
 def test_nothing_heavy_is_imported_without_need(
-    tmp_path: Path, environment: dict[str, str], code: str, arguments: list[str], unused: set[str]
+    tmp_path: Path, environment: dict[str, str], process: str
 ) -> None:
     (tmp_path / "small.py").write_text(FILE, encoding="utf-8")
-    if "--tile" in arguments:
-        np.save(tmp_path / "routing.npy", np.tile(np.arange(2, dtype=np.int32), (64, 1)))
-        arguments = [*arguments, "--routing", str(tmp_path / "routing.npy")]
-    said = f"sys.stderr.write('imported: ' + ' '.join({unused!r} & sys.modules.keys()))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{said}", *arguments],
-        env=environment, capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
+    np.save(tmp_path / "routing.npy", np.tile(np.arange(2, dtype=np.int32), (64, 1)))
+    lines = ["import os, sys", "told, before = {}, 0"]
+    for name, (code, unused) in STEPS[process].items():
+        lines += [
+            code, "sys.stdout.flush()", "printed = os.fstat(1).st_size",
+            f"told[{name!r}] = printed > before, {unused!r} & sys.modules.keys()",
+            "before = printed",
+        ]  # fmt: skip
+    lines.append("sys.stderr.write(f'told: {told}')")
+    with (tmp_path / "printed.txt").open("w") as printed:
+        done = subprocess.run(
+            [sys.executable, "-c", "\n".join(lines)],
+            env=environment, stdout=printed, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout
-    assert done.stderr.rpartition("imported: ")[1:] == ("imported: ", "")
+    _, _, told = done.stderr.rpartition("told: ")
+    assert eval(told) == dict.fromkeys(STEPS[process], (True, set()))

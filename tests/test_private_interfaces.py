@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import stepsim
+from tests.parsed import parsed
 
 ROOT = Path(stepsim.__file__).parent
 
@@ -88,9 +89,7 @@ def private_names(tree: ast.AST) -> tuple[set[str], set[str], set[str]]:
 
 def test_no_other_private_interface_is_used() -> None:
     found = {
-        path.relative_to(ROOT).as_posix(): private_names(
-            ast.parse(path.read_text(encoding="utf-8"))
-        )
+        path.relative_to(ROOT).as_posix(): private_names(parsed(path))
         for path in sorted(ROOT.rglob("*.py"))
     }
     listed = {file: {re.split(r"[.:]", place)[-1] for place in USED[file]} for file in USED}
