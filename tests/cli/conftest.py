@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.main import main
@@ -82,6 +83,20 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+QWEN_OF_32 = {
+    "name": "qwen-of-32", "model_dim": 2048,
+    "experts": {"count": 32, "active": 8, "inner_dim": 768},
+}  # fmt: skip
+"""The sizes of Qwen3-30B-A3B with a quarter of its experts, each of which takes time to build."""
+
+
+@pytest.fixture(scope="session")
+def model_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model.yaml"
+    path.write_text(yaml.safe_dump(QWEN_OF_32))
+    return path
+
+
 def flags(**given: object) -> list[object]:
     """Options of the command line; those that are None are left out."""
     present = {name: value for name, value in given.items() if value is not None}
@@ -93,11 +108,11 @@ def _option(name: str) -> str:
 
 
 @pytest.fixture
-def run(cli: Cli, trace: Path):
-    """Run Qwen3 on the trace with tile 4, unless told otherwise."""
+def run(cli: Cli, trace: Path, model_file: Path):
+    """Run a layer of 32 experts on the trace with tile 4, unless told otherwise."""
 
     def call(*options: object, command: str = "run", **replace: object) -> Outcome:
-        given = {"model": "qwen3-30b-a3b", "routing": trace, "tile": 4, **replace}
+        given = {"model": model_file, "routing": trace, "tile": 4, **replace}
         return cli(command, "moe", *flags(**given), *options)
 
     return call

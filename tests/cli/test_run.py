@@ -12,20 +12,22 @@ import pytest
 
 from stepsim.machine import load_machine
 from stepsim.workloads import Model
+from tests.cli.conftest import QWEN_OF_32
 from tests.samples import sampled
 
-QWEN = Model.parse("qwen3-30b-a3b").moe
+MOE = Model.parse(QWEN_OF_32).moe
+COUNT = MOE.experts
 
 
 def test_json_is_one_complete_object(run) -> None:
     found = run("--json", "--counting", "published").has(status="ok", diagnosis=None, tile="4")
     # One tile of 4 rows for each of the 8 experts: the closed forms of the published counting.
-    d, f = QWEN.model_dim, QWEN.inner_dim
+    d, f = MOE.model_dim, MOE.inner_dim
     assert found["offchip_bytes"] == 8 * 3 * d * f * 2 + 2 * 3 * d + 2 * 3 * 8 + 4 * 3 * d
-    assert found["onchip_bytes"] == 2 * d + 2 + 8 * d + 128 * (6 * d * 64 + 12 * 4 * d)
+    assert found["onchip_bytes"] == 2 * d + 2 + 8 * d + COUNT * (6 * d * 64 + 12 * 4 * d)
     assert found["flops"] == 32 * (14 * d * f + f)
     assert found["padded_flops"] == 8 * (14 * d * f + f)
-    assert found["allocated_flops_per_cycle"] == 4096 * (6 * 128 + 1)
+    assert found["allocated_flops_per_cycle"] == 4096 * (6 * COUNT + 1)
     assert found["compute_utilization"] == pytest.approx(
         found["flops"] / found["cycles"] / found["allocated_flops_per_cycle"]
     )
@@ -104,14 +106,14 @@ def test_countings_have_names(run, tile: object) -> None:
     )
     assert executed["offchip_bytes"] == paper["offchip_bytes"]
     # Published scalars of the output have 4 bytes, and idle experts have memory, too.
-    assert published["offchip_bytes"] == executed["offchip_bytes"] + 2 * 3 * QWEN.model_dim
+    assert published["offchip_bytes"] == executed["offchip_bytes"] + 2 * 3 * MOE.model_dim
     assert executed["onchip_bytes"] < published["onchip_bytes"] or tile == "dynamic"
     assert (executed["padded_flops"] == 0) == (tile in (1, "dynamic"))
 
 
 def test_fewer_regions_allocate_less_and_take_longer(run) -> None:
     alone, shared = run("--json").has(regions=None), run("--json", "--regions", 16).has(regions=16)
-    assert shared["allocated_flops_per_cycle"] == 4096 * (6 * 16 + 128 + 1) - 4096 * 16
+    assert shared["allocated_flops_per_cycle"] == 4096 * (6 * 16 + COUNT + 1) - 4096 * 16
     assert shared["cycles"] > alone["cycles"]
     assert shared["offchip_bytes"] == alone["offchip_bytes"]
     assert shared["padded_flops"] == alone["padded_flops"]
@@ -148,7 +150,7 @@ def test_a_limit_ends_with_code_1_and_still_reports(run) -> None:
 def test_a_process_of_its_own(trace: Path) -> None:
     """As the installed command: it tunes its process, which tests above do not see."""
     code = "from stepsim.cli import main; main()"
-    options = ["--model", QWEN.name, "--routing", str(trace), "--tile", "dynamic", "--json"]
+    options = ["--model", "qwen3-30b-a3b", "--routing", str(trace), "--tile", "dynamic", "--json"]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code, "run", "moe", *options],
         capture_output=True,

@@ -30,7 +30,7 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
     **{
         f"inner tile {inner}": (
             {"tile_inter": inner},
-            "--tile-inter: expected a divisor of the inner dimension 768 of qwen3-30b-a3b, "
+            "--tile-inter: expected a divisor of the inner dimension 768 of qwen-of-32, "
             f"found {inner}; near ones are {near}\n",
         )
         for inner, near in ((50, "32, 48, 64"), (1000, "256, 384, 768"))
@@ -70,7 +70,7 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "regions": (
         {"regions": 24},
-        "--regions: expected a divisor of the 128 experts of qwen3-30b-a3b, found 24; near ones "
+        "--regions: expected a divisor of the 32 experts of qwen-of-32, found 24; near ones "
         "are 8, 16, 32\n",
     ),
     "missing tile": (
