@@ -1,8 +1,8 @@
 """A sweep that is never left in peace gives, in the end, what an undisturbed one gives.
 
-For ten minutes with STEPSIM_DRAWS=new, else for half a minute; STEPSIM_CHAOS_SECONDS says how long
-else, and STEPSIM_CHAOS_SEED which draws. With STEPSIM_CHAOS_MOUNT=0 no disk is mounted that could
-be full: the sweep may write no long files instead, as where nobody may mount.
+For ten minutes with STEPSIM_DRAWS=new, else for a quarter of one; STEPSIM_CHAOS_SECONDS says how
+long else, and STEPSIM_CHAOS_SEED which draws. With STEPSIM_CHAOS_MOUNT=0 no disk is mounted that
+could be full: the sweep may write no long files instead, as where nobody may mount.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.chaos
 @pytest.mark.usefixtures("signals_by_default")
 def test_a_sweep_in_chaos_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
-    seconds = float(os.environ.get("STEPSIM_CHAOS_SECONDS", 600 if THOROUGH else 30))
+    seconds = float(os.environ.get("STEPSIM_CHAOS_SECONDS", 600 if THOROUGH else 15))
     seed = int(os.environ.get("STEPSIM_CHAOS_SEED", random.getrandbits(32) if THOROUGH else 1))
     subprocess.run(sweep_command(SPEC, tmp_path / "undisturbed"), check=True)
     expected = contents(tmp_path / "undisturbed")

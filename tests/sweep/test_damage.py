@@ -30,6 +30,7 @@ from stepsim.sweep import (
     run_sweep,
 )
 from stepsim.sweep.storage.digests import digest_of
+from tests.property_profile import THOROUGH
 from tests.samples import sampled
 from tests.sweep.support import (
     assert_as_undisturbed,
@@ -204,13 +205,9 @@ def check_flipped_bits(half: Path, place: Path, draws: int, seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.fuzz
 def test_flipped_bits_give_no_wrong_number(half: Path, tmp_path: Path) -> None:
-    check_flipped_bits(half, tmp_path, 12, seed=1)
-
-
-@pytest.mark.slow
-def test_200_flipped_bits_give_no_wrong_number(half: Path, tmp_path: Path) -> None:
-    check_flipped_bits(half, tmp_path, 200, seed=2)
+    check_flipped_bits(half, tmp_path, 400 if THOROUGH else 40, seed=2)
 
 
 READERS: list[Callable[[Path], object]] = [

@@ -35,8 +35,8 @@ SPEC = tiny(grid={"tile": [2, "dynamic"]}, chunk=3, units=True)
 STEP = 37
 """Of the places, `make test` takes every 37th: a prime, because the calls come in threes."""
 
-MANY = 1 if THOROUGH else 5
-"""Of the places, `make slow` takes every fifth; thoroughly, all of them."""
+MANY = 1 if THOROUGH else 11
+"""Of the places, `make slow` takes every eleventh; thoroughly, all of them."""
 
 TEMPORARY = re.compile(r"^(?:open|replace) \.(.+)\.[0-9a-f]{12}\.tmp$")
 """A call that says of which file with its final name it is a part."""

@@ -74,12 +74,12 @@ def run_and_kill(folder: Path, dice: random.Random, *, outside: bool) -> None:
 
 
 @pytest.mark.slow
-def test_ten_kills_at_random_points_lose_nothing(tmp_path: Path) -> None:
+def test_six_kills_at_random_points_lose_nothing(tmp_path: Path) -> None:
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
     run_sweep(MANY, undisturbed)
     dice = random.Random(20)
     before: set[str] = set()
-    for kill in range(10):
+    for kill in range(6):
         run_and_kill(folder, dice, outside=kill % 3 == 2)
         if (folder / "sweep.json").exists():
             after = saved(folder)
@@ -156,7 +156,7 @@ def test_a_full_disk_loses_the_chunk_in_flight_only(
     assert_as_undisturbed(folder)
 
 
-@pytest.mark.parametrize("failing", sampled([1, 2, 3, 5, 6, 7, 8], 1, 6))
+@pytest.mark.parametrize("failing", sampled([1, 2, 3, 5, 6, 7, 8], 6))
 def test_half_a_line_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
