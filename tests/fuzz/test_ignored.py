@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,20 +46,30 @@ CASES = [
 ]
 
 
+@cache
+def usual_run(name: str, parts: str | None, blocks: bool) -> Any:
+    """The run of the base of some parts, with or without the size of its blocks."""
+    return ignored.run_of(name, base_of(name, parts, blocks), ignored.few_requests())
+
+
+def base_of(name: str, parts: str | None, blocks: bool) -> dict[str, Any]:
+    base = BASES[name]
+    if parts is not None:
+        base = with_effect(name, base | {"parts": parts}) | {"model": TINY}
+    return {key: value for key, value in base.items() if blocks or key != "block"}
+
+
 @pytest.mark.parametrize(("name", "which", "parts"), CASES)
 def test_every_parameter_counts(name: str, which: str, parts: str | None) -> None:
     """In a program of some parts of a decoder it counts as well, or it is refused."""
-    data, base = ignored.few_requests(), BASES[name]
-    if parts is not None:
-        base = with_effect(name, base | {"parts": parts}) | {"model": TINY}
+    data = ignored.few_requests()
     if which == "variant":  # it gives values of models that were published
         base = {"model": "qwen3-30b-a3b", "tile": 8}
         given = st.workloads.Decoder.of(**base, strategy="dynamic").values()
         assert st.workloads.Decoder.of(**base, variant="dynamic").values() != given
         return
-    if which == "strategy":  # only one of them has blocks
-        base = {key: value for key, value in base.items() if key != "block"}
-    usual = ignored.run_of(name, base, data)
+    blocks = which != "strategy"  # only one of them has blocks
+    base, usual = base_of(name, parts, blocks), usual_run(name, parts, blocks)
     refusals = []
     for value in (*PARAMETERS[name][which], *MORE.get(which, ())):
         try:

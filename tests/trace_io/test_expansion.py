@@ -12,6 +12,7 @@ import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -44,15 +45,22 @@ def header(shape: tuple[int, ...], descr: str = "<i8") -> bytes:
     return buffer.getvalue()
 
 
-def bomb(path: Path, *shape: int) -> Path:
-    """An archive of 128 KiB with an array of zeros."""
+@cache
+def archived(*shape: int) -> bytes:
+    buffer = io.BytesIO()
     with (
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open("data.npy", "w") as member,
     ):
         member.write(header(shape))
         for _ in range(math.prod(shape) * 8 // MIB):
             member.write(bytes(MIB))
+    return buffer.getvalue()
+
+
+def bomb(path: Path, *shape: int) -> Path:
+    """An archive of 128 KiB with an array of zeros."""
+    path.write_bytes(archived(*shape))
     return path
 
 
