@@ -16,7 +16,7 @@ from tests.workloads.sharded_values import tensors_of_chips
 from tests.workloads.step_values import Numbers, model_of
 from tests.workloads.test_step_on_chips import MACHINE
 
-CACHED = np.array([5, 0, 40, 31, 64, 9, 3, 8])
+CACHED = np.array([5, 0, 16, 15, 24, 9, 3, 8])
 HEADS, EXPERTS = GroupedHeads(8, 8, 16), Experts(8, 2, 64)
 USUAL = {
     "kv_tile": 8, "attention_regions": 2, "weight_loads": 1, "tile_inter": 8, "tile": "dynamic",
@@ -112,10 +112,18 @@ def test_layers_of_a_decoder_follow_each_other() -> None:
         )
 
 
+EXPERTS_ON = [{"tp": 4}, {"tp": 4, "ep": 4}, {"dp": 4, "ep": 4}, {"tp": 2, "dp": 2, "ep": 2}]
+"""Experts divided each by its columns, whole, across groups, and both."""
+
+
 @pytest.mark.parametrize(
-    "given", [{"tp": 4}, {"tp": 4, "ep": 4}, {"dp": 4, "ep": 4}, {"tp": 2, "dp": 2, "ep": 2}]
+    ("given", "tile"),
+    [
+        pytest.param(given, tile, marks=() if which % 2 == number else pytest.mark.slow)
+        for which, given in enumerate(EXPERTS_ON)
+        for number, tile in enumerate((4, "dynamic"))
+    ],
 )
-@pytest.mark.parametrize("tile", [4, "dynamic"])
 def test_values_of_experts_are_those_of_one_chip(given: dict[str, int], tile: int | str) -> None:
     model = model_of(heads=HEADS, experts=Experts(8, 2, 64, 64))
     usual = {"model": model, "tile": tile, "tile_inter": 8}

@@ -66,7 +66,7 @@ def own(name: str, batch: int) -> str:
     ],
 )
 def test_values_are_those_of_each_micro_batch_alone(kind: Any, split: dict[str, int]) -> None:
-    data, batches = data_of(8), 3
+    data, batches = data_of(5), 2
     together = kind.of(**USUAL, **split, pp_micro_batches=batches).build(data).program
     arrays = arrays_of(together)
     stored = evaluate(together, arrays, decisions=in_order(together), scalar="f32").stored

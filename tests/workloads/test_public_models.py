@@ -33,7 +33,7 @@ def check(built: Built, data: Data) -> None:
     assert result.offchip_bytes == metrics.off_chip_traffic
 
 
-@pytest.mark.parametrize("name", sampled(sorted(CONFIGS), *sorted(CONFIGS)[::3]))
+@pytest.mark.parametrize("name", sampled(sorted(CONFIGS), *sorted(CONFIGS)[::6]))
 def test_layers_of_public_models(name: str, tmp_path: Path) -> None:
     model = read_model(str(write_config(tmp_path / name, CONFIGS[name])))
     data, inner = data_for(model), model.feed_forward.inner_dim

@@ -84,7 +84,7 @@ def _steps_of_equal_new_tokens(draw: Any) -> tuple[Step, Data, Data]:
 
 
 @given(_steps_of_equal_new_tokens())
-@profile(24, 600)
+@profile(16, 600)
 def test_programs_of_equal_new_tokens_differ_in_integers_alone(
     drawn: tuple[Step, Data, Data],
 ) -> None:

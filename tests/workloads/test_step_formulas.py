@@ -135,11 +135,11 @@ def test_a_window_bounds_what_is_read() -> None:
     for layer in (0, 1):  # the first has a window of 128 tokens
         workload = Step.of(model=name, attention_layer=layer, query_tile=QUERY_TILE, tile_inter=60)
         chosen = np.tile(np.arange(4), (17, 1))
-        data = Data.of(routing=chosen, kv_lengths=[1000, 1000], new_tokens=[1, 16])
+        data = Data.of(routing=chosen, kv_lengths=[296, 296], new_tokens=[1, 16])
         built, result = run(workload, data)
         found[layer] = result.offchip_bytes
         assert exact(built, data).off_chip_traffic == result.offchip_bytes
-    # The 128 latest tokens of position 1000 are in tiles 27 to 31, those of the other's 16 queries
-    # from 873 on in tiles 27 to 31 too; without a window both read tiles 0 to 31.
+    # The 128 latest tokens of position 296 are in tiles 5 to 9, those of the other's 16 queries
+    # from 169 on in tiles 5 to 9 too; without a window both read tiles 0 to 9.
     tile = KV_TILE * 8 * 64 * 2 * BYTES
-    assert found[1] - found[0] == (32 - 5 + 32 - 5) * tile
+    assert found[1] - found[0] == (10 - 5 + 10 - 5) * tile

@@ -12,8 +12,8 @@ from stepsim.workloads.models.windows import Windows
 from tests.workloads.step_values import Numbers, model_of
 from tests.workloads.support import used
 
-NEW = np.array([1, 7, 1, 4, 1, 10])
-CACHED = np.array([5, 0, 40, 31, 64, 9])
+NEW = np.array([1, 5, 1, 4, 1, 9])
+CACHED = np.array([5, 0, 16, 15, 24, 9])
 LATENT = LatentHeads(4, 32, 16, 8, 16, 24)
 
 CASES = {
