@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["sampled"]
+__all__ = ["sampled", "sampled_rows"]
 
 
 def sampled(values: Iterable[Any], *few: Any) -> list[Any]:
@@ -18,3 +18,9 @@ def sampled(values: Iterable[Any], *few: Any) -> list[Any]:
     return [
         value if value in few else pytest.param(value, marks=pytest.mark.slow) for value in listed
     ]
+
+
+def sampled_rows(rows: Iterable[tuple[Any, ...]], few: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Rows of several values for ``parametrize``; all but the few are slow."""
+    kept = list(few)
+    return [pytest.param(*row, marks=() if row in kept else pytest.mark.slow) for row in rows]

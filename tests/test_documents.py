@@ -72,7 +72,7 @@ def plain(texts: st.SearchStrategy[str]) -> st.SearchStrategy[object]:
     )
 
 
-@profile(100)
+@profile(60)
 @given(plain(st.text(max_size=8)))
 def test_what_other_programs_write_is_read_back(data: object) -> None:
     assert parse_yaml(yaml.safe_dump(data), "file", MachineError).data == data

@@ -50,8 +50,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-SLOW = {"timing.md"}
-"""Pages that need an engine of their own: that of a recorded run with a DRAM."""
+SLOW = {"timing.md", "parallel.md", "serving.md"}
+"""Pages that need an engine of their own, that of a recorded run with a DRAM, or run longest."""
 
 
 @pytest.mark.usefixtures("folder")

@@ -154,7 +154,13 @@ def test_env_names_the_engine_in_use(cli: Cli) -> None:
     ("name", "value", "origin", "text"),
     [
         ("STEPSIM_CACHE_DIR", "{}", "compiled", "compiles it"),
-        ("NUMBA_DISABLE_JIT", "1", "python", "plain Python, because NUMBA_DISABLE_JIT is set"),
+        pytest.param(
+            "NUMBA_DISABLE_JIT",
+            "1",
+            "python",
+            "plain Python, because NUMBA_DISABLE_JIT is set",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_env_says_that_no_engine_is_there(tmp_path: Path, name, value, origin, text) -> None:

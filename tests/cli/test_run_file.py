@@ -29,8 +29,17 @@ def check_file(path: Path, outcome: Outcome) -> None:
     )
 
 
-@pytest.mark.parametrize("tile", [4, "dynamic"])
-@pytest.mark.parametrize("counting", ["executed", "published", "paper"])
+@pytest.mark.parametrize(
+    ("counting", "tile"),
+    [
+        ("executed", "dynamic"),
+        ("published", 4),
+        pytest.param("executed", 4, marks=pytest.mark.slow),
+        pytest.param("published", "dynamic", marks=pytest.mark.slow),
+        pytest.param("paper", 4, marks=pytest.mark.slow),
+        pytest.param("paper", "dynamic", marks=pytest.mark.slow),
+    ],
+)
 def test_moe(run, tmp_path: Path, tile: object, counting: str) -> None:
     path = tmp_path / "result.parquet"
     outcome = run("--json", "--out", path, "--counting", counting, tile=tile)

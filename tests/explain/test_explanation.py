@@ -20,7 +20,7 @@ from tests.functional.random_programs import random_program
 from tests.property_profile import profile
 
 
-@profile(25)
+@profile(16)
 @given(
     seed=draw.integers(0, 10_000),
     depth=draw.sampled_from([2, 5, 1 << 20]),

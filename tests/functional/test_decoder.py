@@ -21,6 +21,7 @@ from stepsim.workloads.models import (
 from tests.functional.references import Cache, Layer, close, served
 from tests.functional.support import run_both
 from tests.layers import built
+from tests.samples import sampled_rows
 from tests.workloads.support import used
 
 D = 32
@@ -284,12 +285,16 @@ def _check_attention(
             close(updated[lane], cache.grown(what)[lane], scalar)
 
 
+DECODERS = [
+    (*how, *what)
+    for how in [("interleaved", 4, None), ("dynamic", "dynamic", 2), ("dynamic", 8, None)]
+    for what in [(WHOLE, "f32"), (WHOLE, "bf16"), ("qkv+attention+experts", "bf16")]
+]
+
+
+# Each choice of tiles once, and once each choice of parts.
 @pytest.mark.parametrize(
-    ("parts", "scalar"), [(WHOLE, "f32"), (WHOLE, "bf16"), ("qkv+attention+experts", "bf16")]
-)
-@pytest.mark.parametrize(
-    ("strategy", "tile", "expert_regions"),
-    [("interleaved", 4, None), ("dynamic", "dynamic", 2), ("dynamic", 8, None)],
+    ("strategy", "tile", "expert_regions", "parts", "scalar"), sampled_rows(DECODERS, DECODERS[::4])
 )
 def test_decoder_layer(
     strategy: str, tile: int | str, expert_regions: int | None, parts: str, scalar: str
@@ -297,15 +302,15 @@ def test_decoder_layer(
     check(strategy=strategy, tile=tile, expert_regions=expert_regions, parts=parts, scalar=scalar)
 
 
-@pytest.mark.parametrize(
-    ("stages", "strategy"),
-    [
-        (stages, strategy)
-        for stages in SUBSETS
-        for strategy in ("interleaved", "dynamic")
-        if "attention" in stages or strategy == "dynamic"
-    ],
-)
+TOGETHER = [
+    (stages, strategy)
+    for stages in SUBSETS
+    for strategy in ("interleaved", "dynamic")
+    if "attention" in stages or strategy == "dynamic"
+]
+
+
+@pytest.mark.parametrize(("stages", "strategy"), sampled_rows(TOGETHER, TOGETHER[::2]))
 def test_stages_alone_and_together(stages: str, strategy: str) -> None:
     check(parts=stages, strategy=strategy)
 

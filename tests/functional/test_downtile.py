@@ -18,6 +18,7 @@ from stepsim.workloads.models.shapes import AttentionShape
 from tests.functional import test_decoder as decoder
 from tests.functional.references import Cache, silu, tensors_of
 from tests.functional.test_workloads import built, layer, moe
+from tests.samples import sampled_rows
 
 
 def stored(program: Program, tensors: Any = None, bindings: Any = None) -> dict[str, np.ndarray]:
@@ -74,8 +75,13 @@ def test_swiglu(batch, hidden, inner, tile, tile_inter):
     assert simulate(small, "sda-hdl").status == "ok"
 
 
-@pytest.mark.parametrize("regions", [None, 2])
-@pytest.mark.parametrize("tile", [1, 16, 32])
+@pytest.mark.parametrize(
+    ("tile", "regions"),
+    sampled_rows(
+        [(tile, regions) for tile in (1, 16, 32) for regions in (None, 2)],
+        [(1, 2), (16, None), (32, 2)],
+    ),
+)
 def test_moe_of_static_tiles(tile, regions):
     made = layer(24, 4, 2, 32, 64, 3)
     work, bindings = moe(made, tile, regions)

@@ -57,7 +57,7 @@ def test_sizes_of_a_type_equal_its_enumeration(it: ITensor) -> None:
 
 
 @given(pairs() | st.tuples(streams(), streams()))
-@profile(600)
+@profile(400)
 def test_streams_match_iff_their_tokens_are_equal(pair: tuple[ITensor, ITensor]) -> None:
     ours, theirs = (tokens_of(it) for it in pair)
     assert matches(*pair) == (ours == theirs)
@@ -87,7 +87,7 @@ def test_other_spellings_of_a_stream_match(data: st.DataObject) -> None:
 
 
 @given(pairs(source_revisits=False))
-@profile(500)
+@profile(300)
 def test_chunks_are_the_least_of_equal_halves(pair: tuple[ITensor, ITensor]) -> None:
     cuts = cuts_of(*pair)
     assert list(cut_points(*pair).cells) == cuts

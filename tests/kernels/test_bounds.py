@@ -54,6 +54,7 @@ from tests.oracle.random_networks import (
 )
 from tests.oracle.random_places import placed, placed_networks
 from tests.property_profile import profile
+from tests.samples import sampled
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -74,7 +75,7 @@ def kernels_on_watched_arrays() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sampled(CASES, *CASES[::3]), ids=lambda path: path.stem)
 def test_random_cases(path: Any) -> None:
     case = load_case(path)
     assert run_engine(case.network).final_clock == case.final_clock
@@ -141,7 +142,7 @@ def test_random_networks(network: Network) -> None:
     )
 
 
-@profile(30, thorough=500)
+@profile(20, thorough=500)
 @given(st.one_of(random_networks(max_slack=1), routed_networks(), scan_networks()), st.booleans())
 def test_recorded_networks(network: Network, paces: bool) -> None:
     """In small pieces of memory, none of which is filled beyond its end."""

@@ -22,7 +22,7 @@ from tests.property_profile import profile
 NAMES = ("engine", "interpreter")
 
 
-@profile(100)
+@profile(60)
 @given(placed_networks(random_networks(max_slack=1)))
 def test_engine_agrees_with_the_interpreter(network: Network) -> None:
     engine = run_engine(network)

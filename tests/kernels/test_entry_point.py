@@ -128,7 +128,7 @@ def test_threads_have_calls_of_their_own(entry: EntryPoint) -> None:
         return entry(state, result) == 2000 and set(result.words.tolist()) == {3 * number}
 
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(one, range(200)))
+        assert all(pool.map(one, range(80)))
 
 
 def refuse_shared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ NAMES = ("engine", "interpreter")
 TILE = {"tile": [16, 64, 2, 0, 16], "level": 0}  # 2048 bytes
 
 
-@profile(100, thorough=1500)
+@profile(60, thorough=1500)
 @given(chip_networks(random_networks(max_slack=1)))
 def test_engine_agrees_with_the_interpreter(network: Network) -> None:
     engine = run_engine(network)

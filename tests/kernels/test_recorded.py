@@ -136,7 +136,7 @@ def test_worked_example(example: Example) -> None:
     check(example.network)
 
 
-@profile(150)
+@profile(80)
 @given(ANY_NETWORK)
 def test_random_networks(network: Network) -> None:
     check(network)

@@ -43,7 +43,7 @@ def _crossing(network: Network) -> Crossing | None:
     return seen[0] if seen else None
 
 
-@profile(60, thorough=1000)
+@profile(40, thorough=1000)
 @given(ON_CHIPS)
 def test_recorded_runs_are_the_same(network: Network) -> None:
     check(network)
@@ -58,7 +58,7 @@ def test_small_pieces_of_memory_change_nothing(network: Network) -> None:
         assert (getattr(whole, name) == getattr(in_pieces, name)).all(), name
 
 
-@profile(60, thorough=1000)
+@profile(40, thorough=1000)
 @given(ON_CHIPS)
 def test_messages_are_those_of_the_interpreter(network: Network) -> None:
     record = recorded(build_image(network))[1]

@@ -20,6 +20,7 @@ import pytest
 from stepsim.errors import OutputError, StepSimError
 from stepsim.processes import FreshProcesses, pool_of
 from stepsim.processes.fresh import _loaded, _outcome
+from tests.samples import sampled
 from tests.sweep.support import die_while_sending, kill_self
 
 
@@ -130,7 +131,7 @@ def _error_of_a_pool(fork: bool, answers: Connection) -> None:
         answers.send(str(error))
 
 
-@pytest.mark.parametrize("fork", [False, True])
+@pytest.mark.parametrize("fork", sampled([False, True], False))
 def test_a_daemonic_process_is_refused_children(fork: bool) -> None:
     """As of a worker of multiprocessing.Pool; Python would raise an AssertionError."""
     context = multiprocessing.get_context("spawn")

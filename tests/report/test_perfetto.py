@@ -22,6 +22,7 @@ from stepsim.report.perfetto import write_perfetto
 from stepsim.report.slices import MIXED, Slices, thinned, unit_slices
 from stepsim.simulation import prepare
 from tests.report.read_back import ReadBack
+from tests.samples import sampled
 from tests.simulation.chip_programs import chip_machine, reduced
 from tests.simulation.drawn_programs import grown
 
@@ -195,7 +196,7 @@ def long_run() -> st.Result:
     return prepare(program, fifo_depth=2).result(record=True)
 
 
-@pytest.mark.parametrize("limit", [600_000, 1_000_000, 2_000_000])
+@pytest.mark.parametrize("limit", sampled([600_000, 1_000_000, 2_000_000], 600_000))
 def test_a_long_run_is_sampled_to_fit(tmp_path: Path, limit: int) -> None:
     result = long_run()
     path = tmp_path / "t.pftrace"

@@ -49,7 +49,7 @@ def draw(request: pytest.FixtureRequest) -> Draw:
     ("suffix", "magic"),
     [
         (".png", b"\x89PNG"),
-        (".svg", b"<?xml"),
+        pytest.param(".svg", b"<?xml", marks=pytest.mark.slow),
         pytest.param(".PNG", b"\x89PNG", marks=pytest.mark.slow),
         pytest.param(".pdf", b"%PDF", marks=pytest.mark.slow),
     ],

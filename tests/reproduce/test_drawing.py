@@ -29,7 +29,7 @@ def rows_of(figure: str, *, compared: bool) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("figure", sampled(FIGURES, *list(FIGURES)[::3]))
+@pytest.mark.parametrize("figure", sampled(FIGURES, *list(FIGURES)[::6]))
 def test_pictures(figure: str) -> None:
     files = draw((Chosen(figure), rows_of(figure, compared=True)))
     assert files["png"].startswith(b"\x89PNG")

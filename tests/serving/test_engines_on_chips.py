@@ -70,8 +70,11 @@ def test_stages_add_what_carries_rows_between_them() -> None:
 
 @pytest.mark.parametrize(
     "model",
-    [small(), small(dense=Dense(64, 1)), small(heads=LATENT, dense=Dense(64, 1))],
-    ids=["experts", "mixed", "latent"],
+    [
+        pytest.param(small(), id="experts", marks=pytest.mark.slow),
+        pytest.param(small(dense=Dense(64, 1)), id="mixed", marks=pytest.mark.slow),
+        pytest.param(small(heads=LATENT, dense=Dense(64, 1)), id="latent"),  # has both kinds too
+    ],
 )
 def test_the_bytes_of_all_chips_are_exact_in_estimates(model: Model) -> None:
     of_tokens = routing(model)

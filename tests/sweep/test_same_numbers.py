@@ -43,7 +43,14 @@ def as_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True) if isinstance(value, dict) else str(value)
 
 
-@pytest.mark.parametrize(("workload", "given", "config"), CASES)
+ONE_OF_EACH = [CASES[number] for number in (1, 3, 5, 7)]
+"""Each workload, with a configuration and without."""
+
+
+@pytest.mark.parametrize(
+    ("workload", "given", "config"),
+    [pytest.param(*case, marks=() if case in ONE_OF_EACH else pytest.mark.slow) for case in CASES],
+)
 def test_run_sweep_and_python_agree(
     workload: str,
     given: dict[str, Any],

@@ -137,7 +137,7 @@ def test_a_signal_whose_exception_was_lost_is_followed_by_the_next(
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT], signal.SIGTERM))
 def test_a_signal_waits_until_the_workers_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:

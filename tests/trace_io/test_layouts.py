@@ -94,7 +94,7 @@ def test_every_layout_is_read_right(case):
     assert (read.first_token, read.layer, read.model) == (before, 4, "m")
 
 
-@profile(30)
+@profile(20)
 @given(laid_out())
 def test_streams_are_read_right(case):
     values, _, table = case
@@ -102,7 +102,7 @@ def test_streams_are_read_right(case):
     np.testing.assert_array_equal(read_routing(reader).experts, values)
 
 
-@profile(30)
+@profile(20)
 @given(laid_out(), st.data())
 def test_a_null_anywhere_is_named(case, data):
     values, before, table = case
@@ -125,7 +125,7 @@ def test_a_null_anywhere_is_named(case, data):
         assert f"pyarrow.lib.Table: {place}" in str(caught.value)
 
 
-@profile(30)
+@profile(20)
 @given(ids())
 def test_dictionary_of_lists(values):
     repeated = np.concatenate([values, values])

@@ -163,7 +163,7 @@ def test_memory_of_a_window_is_small(tmp_path, name, most_mb):
 # --- the same values
 
 
-@profile(40, thorough=1000)
+@profile(24, thorough=1000)
 @given(st.data())
 def test_pieces_of_any_size_give_the_whole_table(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("pieces")

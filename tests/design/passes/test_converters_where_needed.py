@@ -55,7 +55,7 @@ def listed(stream: ITensor) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
 
 @pytest.mark.parametrize("tiling", sampled(TILINGS, *TILINGS[1:]))
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", sampled(MODELS, *list(MODELS)[:2]))
 def test_a_converter_is_where_the_tokens_differ(model: str, phase: str, tiling: str) -> None:
     graph = dataflow_of(model, phase, tiling)
     assert len(graph.edges) > 25
@@ -66,6 +66,7 @@ def test_a_converter_is_where_the_tokens_differ(model: str, phase: str, tiling: 
         assert matches(sent, wanted) == same
 
 
+@pytest.mark.slow
 def test_tilings_have_edges_of_both_kinds() -> None:
     found = [
         edge.matched

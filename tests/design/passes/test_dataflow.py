@@ -258,7 +258,7 @@ def test_traffic_has_the_rows_of_gathers(size: int) -> None:
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-@pytest.mark.parametrize("model", SMALL)
+@pytest.mark.parametrize("model", sampled(SMALL, "gpt2-medium", "gemma-3-1b"))
 def test_packed_loads_use_the_memory_better(model: str, phase: Any) -> None:
     """F5: useful bytes for each cycle of a run; a widened tile moves ceil(bytes / 64) words."""
     graph = fuse_elementwise(block(model, phase, **SMALL[model]))

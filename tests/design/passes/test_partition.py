@@ -26,7 +26,9 @@ def drawn(random: Random, tasks: int) -> tuple[list[Task], list[Stream]]:
     return made, streams
 
 
-@pytest.mark.parametrize(("tasks", "count"), [(5, 20), (7, 6), (10, 1)])
+@pytest.mark.parametrize(
+    ("tasks", "count"), [(5, 20), (7, 6), pytest.param(10, 1, marks=pytest.mark.slow)]
+)
 def test_the_program_is_as_good_as_the_best_of_all_placements(tasks: int, count: int) -> None:
     random = Random(tasks)
     placed = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ MODELS = ("gpt2-medium", "qwen2.5-0.5b", "tinyllama-1.1b", "gemma-3-1b")
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize(
-    "sizing", sampled(["lp", "normal", "conservative", "recorded", "unbounded"], "lp", "unbounded")
+    "sizing", sampled(["lp", "normal", "conservative", "recorded", "unbounded"], "lp")
 )
 def test_sized_designs_keep_the_speed_of_unbounded_fifos(phase: str, sizing: Sizing) -> None:
     compiled = small(phase, sizing=sizing)
@@ -29,8 +31,9 @@ def test_sized_designs_keep_the_speed_of_unbounded_fifos(phase: str, sizing: Siz
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phase", ["prefill", "decode"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("model", "phase"), list(zip(MODELS, cycle(["prefill", "decode"]), strict=False))
+)
 def test_whole_blocks_keep_the_speed_of_unbounded_fifos(model: str, phase: str) -> None:
     # Shrinking with fewer runs than by default leaves FIFOs larger, and all else as it is.
     runs = Choices.runs if (model, phase) == ("gpt2-medium", "prefill") else 20

@@ -16,6 +16,7 @@ from stepsim.simulation import simulate
 from tests.functional.nn import references as ref
 from tests.functional.nn.support import close, normal
 from tests.on_chips import in_order, messages_of, moved
+from tests.samples import sampled_rows
 
 M, D, F, TILES = 4, 8, 24, 3
 """Rows of a tile, columns, hidden columns, and row tiles."""
@@ -245,10 +246,12 @@ def experts_on(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("weighed", [True, False])
+SPLITS = [(1, 1, 1), (2, 1, 1), (2, 1, 2), (4, 1, 2), (1, 2, 2), (1, 4, 4), (2, 2, 4), (2, 2, 1)]
+EXPERTS_ON = [(*split, weighed) for weighed in (True, False) for split in SPLITS]
+
+
 @pytest.mark.parametrize(
-    ("tp", "dp", "ep"),
-    [(1, 1, 1), (2, 1, 1), (2, 1, 2), (4, 1, 2), (1, 2, 2), (1, 4, 4), (2, 2, 4), (2, 2, 1)],
+    ("tp", "dp", "ep", "weighed"), sampled_rows(EXPERTS_ON, [*EXPERTS_ON[:8], EXPERTS_ON[14]])
 )
 def test_experts(tp: int, dp: int, ep: int, weighed: bool) -> None:
     program, found = built(lambda: experts_on(tp, dp, ep, weighed=weighed))

@@ -42,9 +42,14 @@ def test_at_audits_the_error_is_theirs(audited: tuple[Reals, Reals]) -> None:
     assert found.std(axis=0).max() < 2e-3
 
 
-@pytest.mark.parametrize("own", [0.0, 0.3])
 @pytest.mark.parametrize(
-    ("power", "corner", "distance"), [(0.0, 0.0, 0.2), (1.0, 2.5, 1.0)], ids=["between", "far"]
+    ("power", "corner", "distance", "own"),
+    [
+        pytest.param(0.0, 0.0, 0.2, 0.0, id="between-0.0"),
+        pytest.param(0.0, 0.0, 0.2, 0.3, id="between-0.3", marks=pytest.mark.slow),
+        pytest.param(1.0, 2.5, 1.0, 0.0, id="far-0.0", marks=pytest.mark.slow),
+        pytest.param(1.0, 2.5, 1.0, 0.3, id="far-0.3"),
+    ],
 )
 def test_intervals_hold_the_errors_of_steps_without_audit(
     power: float, corner: float, distance: float, own: float

@@ -19,6 +19,7 @@ from stepsim.sweep import (
 )
 from stepsim.sweep.analysis import key_differences
 from stepsim.sweep.analysis.measured import COUNTED
+from tests.samples import sampled
 from tests.sweep.support import TINY, rewrite, routing_file, tiny
 
 
@@ -75,7 +76,10 @@ def test_times_need_a_clock(done: Path, tmp_path: Path) -> None:
     assert all(change.ratio == 1 for change in found.changes)
 
 
-@pytest.mark.parametrize("metric", [one for one in MEASURES if one != "milliseconds"])
+@pytest.mark.parametrize(
+    "metric",
+    sampled((one for one in MEASURES if one != "milliseconds"), "cycles", "flops", "offchip_bytes"),
+)
 def test_metrics_that_depend_on_how_they_are_counted_say_so(
     done: Path, published: Path, metric: str
 ) -> None:
