@@ -66,6 +66,8 @@ def _attribute(rng: random.Random, onnx: Any, graph: Any) -> None:
         given.f = rng.choice(_REALS)
     elif given.type == kinds.STRING:
         given.s = rng.choice(_TEXTS)
+    elif given.type == kinds.INTS and given.ints:
+        given.ints[rng.randrange(len(given.ints))] = rng.choice(_NUMBERS)
 
 
 def _shape(rng: random.Random, onnx: Any, graph: Any) -> None:

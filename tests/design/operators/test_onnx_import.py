@@ -49,7 +49,8 @@ def model_of(
         for name, array in (held or {}).items()
     ]
     graph = helper.make_graph(made, "small", given, results, tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets)
 
 
 def agrees(onnx: Any, model: Any, most: float = 1e-5) -> Any:

@@ -17,7 +17,19 @@ from stepsim.design.operators.building.builder import GraphBuilder
 from stepsim.design.operators.importers import values as of
 from stepsim.design.operators.importers.imported import ImportedGraph
 from stepsim.design.operators.importers.masks import MINUS_INFINITY
+from stepsim.design.operators.importers.onnx_files.declared import (
+    WrongShape,
+    check_names,
+    check_shape,
+)
 from stepsim.design.operators.importers.onnx_files.ops import OPS
+from stepsim.design.operators.importers.onnx_files.rules import (
+    BrokenRule,
+    Rules,
+    check_results,
+    known_shape,
+    unfit,
+)
 from stepsim.design.operators.importers.onnx_files.types import ElementTypes, WrongType
 from stepsim.design.operators.importers.recording import Costs, recorded
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
@@ -32,8 +44,6 @@ _OTHER_OF_MICROSOFT = ("Attention", "RotaryEmbedding")
 """Operators of com.microsoft that differ from the ONNX operators of the same name."""
 _OLDEST = 13
 """Version of the operators from which on an axis of softmax means what it says."""
-_OF_LATER = "Unrecognized attribute"
-"""What ONNX says of an attribute that only later versions of an operator have."""
 _UNFIT = (LookupError, TypeError, ValueError, AssertionError, ArithmeticError, MemoryError)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _OF_PYTORCH = re.compile(r"/torch/(nn/|_|utils/|fx/|export/|onnx/)")
@@ -120,24 +130,27 @@ class _Reading:
     def __init__(self, onnx: Any, model: Any, reader: str) -> None:
         self.onnx = onnx
         self.reader = reader
+        check_names(model, reader)
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
-        version = self.opsets.get("", self.opsets.get("ai.onnx", _OLDEST))
+        version = self.opsets.get("", self.opsets.get("ai.onnx"))
+        if version is None:
+            raise CompileError(
+                f"{reader}: the model states no version of ONNX's operators; add the domain '' "
+                "to its opset_import"
+            )
         if version < _OLDEST:
             raise CompileError(
                 f"{reader}: the operators are of version {version}; convert the model to "
                 f"{_OLDEST} at least, by onnx.version_converter.convert_version"
             )
-        self._rules = onnx.checker.C.CheckerContext()
-        self._rules.ir_version = onnx.IR_VERSION
-        self._rules.opset_imports = {**self.opsets, "": version}
+        self._rules = Rules(onnx, {**self.opsets, "": version})
         self.arguments: list[Value] = []
         self.results: dict[str, Value] = {}
         self.dtype = "f32"
         self._found: dict[str, Value] = {}
         self._types: list[str] = []
-        self._elements = ElementTypes(onnx, {**self.opsets, "": version})
+        self._elements = ElementTypes(onnx, self._rules)
         graph = model.graph
-        self._check_names(graph)
         held = {tensor.name: tensor for tensor in graph.initializer}
         for name, tensor in held.items():
             self._found[name] = self._weight(name, self._array(tensor))
@@ -152,10 +165,10 @@ class _Reading:
             self._read(node)
         for entry in graph.output:
             self.results[entry.name] = self._value(entry.name)
-            try:
-                self._elements.check_result(entry.name, entry.type.tensor_type.elem_type)
-            except WrongType as error:
-                raise CompileError(f"{reader}: {error}; write the model again") from None
+        for entry in graph.output:
+            self._check_declared("output", entry, "write the model again")
+        for entry in graph.value_info:
+            self._check_declared("value", entry, "correct or delete its value_info")
 
     def _value(self, name: str) -> Value:
         if name not in self._found:
@@ -212,12 +225,22 @@ class _Reading:
         return value
 
     def _read(self, node: Any) -> None:
-        self._check(node)
         place = _place(node)
+        try:
+            self._rules.check(node)
+        except BrokenRule as error:
+            raise self._refused(node, place, error) from error
         inputs = [self._value(name) if name else None for name in node.input]
-        self._follow_types(node, place)
+        try:
+            bound = self._elements.check(node)
+        except WrongType as error:
+            raise CompileError(
+                f"{self.reader}: {node.op_type} in {place} {error}; give it such an input, as by a "
+                "Cast, or write the model again"
+            ) from None
         attributes = {a.name: self.onnx.helper.get_attribute_value(a) for a in node.attribute}
-        made: Any
+        made: Any = None
+        why = ""
         if node.op_type == "Shape" and inputs[0] is not None:
             shape = inputs[0].shape[attributes.get("start") : attributes.get("end")]
             made = of.constant(np.array(shape, np.int64), place)
@@ -228,51 +251,33 @@ class _Reading:
         ):
             made = self._computed(node, inputs, place)
         else:
-            made = self._written(node, inputs, attributes, place)
-        results = made if isinstance(made, tuple) else (made,)
-        for name, value in zip(node.output, results, strict=False):
-            self._found[name] = value
-
-    def _check_names(self, graph: Any) -> None:
-        """Refuse names that are not UTF-8, which protobuf gives as bytes."""
-        named = [*graph.initializer, *graph.input, *graph.output, *graph.node]
-        names = [one.name for one in named]
-        for node in graph.node:
-            names += [node.op_type, node.domain, *node.input, *node.output]
-            names += [attribute.name for attribute in node.attribute]
-        for name in names:
-            if isinstance(name, bytes):
-                raise CompileError(
-                    f"{self.reader}: the name {name!r} is not text in UTF-8, so that the file is "
-                    "damaged; write the model again"
-                )
-
-    def _check(self, node: Any) -> None:
-        """Refuse a node whose inputs or attributes its operator does not have, or that has no
-        result."""
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        if not node.output:
-            raise CompileError(f"{self.reader}: {node.op_type} '{node.name}' has no result")
-        if domain or not self.onnx.defs.has(node.op_type):
-            return  # nobody knows what it has
+            made, why = self._written(node, inputs, attributes, place)
+        # After operators that say better what does not fit.
         try:
-            self.onnx.checker.check_node(node, self._rules)
-        except Exception as error:  # as in _loaded
-            if _OF_LATER in str(error):
-                return
-            raise CompileError(
-                f"{self.reader}: {node.op_type} '{node.name}' is not valid: {error}; write the "
-                "model again"
-            ) from error
+            inferred = self._elements.follow(node, bound, inputs)
+            if made is None:
+                own = [x for x in inputs if x is not None]
+                results = self._unknown(node, own, place, why, inferred)
+            else:
+                several = made if isinstance(made, tuple) else (made,)
+                results = dict(zip(node.output, several, strict=False))
+                check_results(results, inferred, inputs)
+        except BrokenRule as error:
+            raise self._refused(node, place, error) from error
+        self._found |= results
 
-    def _follow_types(self, node: Any, place: Place) -> None:
+    def _check_declared(self, kind: str, entry: Any, cure: str) -> None:
+        """Refuse a value that is of another type or shape than the model declares."""
+        if entry.name not in self._found:
+            return
         try:
-            self._elements.follow(node)
-        except WrongType as error:
-            raise CompileError(
-                f"{self.reader}: {node.op_type} in {place} {error}; give it such an input, as by a "
-                "Cast, or write the model again"
-            ) from None
+            self._elements.check_result(entry.name, entry.type.tensor_type.elem_type)
+            check_shape(entry, self._found[entry.name].shape)
+        except (WrongType, WrongShape) as error:
+            raise CompileError(f"{self.reader}: {kind} {error}; {cure}") from None
+
+    def _refused(self, node: Any, place: Place, error: BrokenRule) -> CompileError:
+        return CompileError(f"{self.reader}: {node.op_type} in {place} {error}")
 
     def _computed(self, node: Any, inputs: Sequence[Value | None], place: Place) -> Any:
         """Results of a node of known numbers, by the reference of ONNX."""
@@ -294,72 +299,42 @@ class _Reading:
 
     def _written(
         self, node: Any, inputs: Sequence[Value | None], attributes: dict[str, Any], place: Place
-    ) -> Any:
+    ) -> tuple[Any, str]:
+        """What an operator makes; or None, of one that is not known, and why."""
         other = node.domain == "com.microsoft" and node.op_type in _OTHER_OF_MICROSOFT
         why = f"domain {node.domain}" if other or node.domain not in _DOMAINS else ""
         if node.op_type in OPS and not why:
             try:
                 given = attributes | {"outputs": len(node.output)}
-                return OPS[node.op_type](inputs, given, place)
+                return OPS[node.op_type](inputs, given, place), ""
             except Unsupported as error:
                 why = str(error)
             except _UNFIT as error:
                 # Of the right types, but axes, sizes and shapes do not fit each other, or memory.
-                shapes = ", ".join("none" if x is None else str(x.shape) for x in inputs)
+                raise self._refused(node, place, unfit(inputs, error)) from error
+        if all(x.op in ("constant", "weight") for x in inputs if x is not None):
+            return self._computed(node, inputs, place), ""  # a mask, of numbers in the file
+        return None, why
+
+    def _unknown(
+        self, node: Any, inputs: list[Value], place: Place, why: str, inferred: Mapping[str, Any]
+    ) -> dict[str, Value]:
+        """An operator of which only the name is known; its results have the shapes of ONNX."""
+        made = {}
+        for name in filter(None, node.output):
+            sizes = known_shape(inferred, name)
+            if sizes is None:
                 raise CompileError(
-                    f"{self.reader}: {node.op_type} in {place} does not fit inputs of shapes "
-                    f"{shapes} ({error}); write the model again"
-                ) from error
-        own = [x for x in inputs if x is not None]
-        if all(x.op in ("constant", "weight") for x in own):
-            return self._computed(node, inputs, place)  # such as a mask, of numbers in the file
-        return self._unknown(node, own, place, why)
-
-    def _unknown(self, node: Any, inputs: list[Value], place: Place, why: str) -> Any:
-        """An operator of which only the name is known; its result has the shape of ONNX."""
-        shapes = self._inferred(node, inputs)
-        if any(shape is None for shape in shapes):
-            raise CompileError(
-                f"{self.reader}: {node.op_type} in {place} is unknown, as is the shape of its "
-                f"result{f' ({why})' if why else ''}; write the model without it"
-            )
-        return tuple(
-            of.unknown(node.op_type, inputs, shape, place, why)
-            for shape in shapes
-            if shape is not None
-        )
-
-    def _inferred(self, node: Any, inputs: list[Value]) -> list[tuple[int, ...] | None]:
-        helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
-        names = [name for name in node.input if name]
-        entries = [
-            helper.make_tensor_value_info(
-                name, self._element(x, kind), list(x.shape)
-            )
-            for name, x in zip(names, inputs, strict=True)
-        ]  # fmt: skip
-        results = [helper.make_empty_tensor_value_info(name) for name in node.output]
-        graph = helper.make_graph([node], "node", entries, results)
-        opsets = [helper.make_opsetid(domain, at) for domain, at in self.opsets.items()]
-        try:
-            found = self.onnx.shape_inference.infer_shapes(
-                helper.make_model(graph, opset_imports=opsets)
-            )
-        except Exception:  # what ONNX does not know it does not infer
-            return [None for _ in node.output]
-        made = []
-        for entry in found.graph.output:
-            shape = entry.type.tensor_type
-            known = shape.HasField("shape") and all(
-                d.HasField("dim_value") for d in shape.shape.dim
-            )
-            made.append(tuple(d.dim_value for d in shape.shape.dim) if known else None)
+                    f"{self.reader}: {node.op_type} in {place} is unknown, as is the shape of its "
+                    f"result{f' ({why})' if why else ''}; write the model without it"
+                )
+            if 0 in sizes:
+                raise CompileError(
+                    f"{self.reader}: {node.op_type} in {place} gives '{name}' of shape {sizes}, "
+                    "expected sizes from 1; write the model without it"
+                )
+            made[name] = of.unknown(node.op_type, inputs, sizes, place, why)
         return made
-
-    def _element(self, x: Value, kind: int) -> int:
-        named = {text: scalar for scalar, text in of.WHOLE_TYPES.items()}
-        scalar = named.get(str(x.attributes.get("dtype")))
-        return int(self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(scalar)) if scalar else kind)
 
 
 def _whole(value: Value, name: str | None = None) -> Value:
@@ -372,7 +347,7 @@ def _whole(value: Value, name: str | None = None) -> Value:
 def _place(node: Any) -> Place:
     """The place that PyTorch's exporter records for a node, or else the name of the node."""
     said = {entry.key: entry.value for entry in node.metadata_props}
-    module = node.name or f"{node.op_type} '{node.output[0]}'"
+    module = node.name or f"{node.op_type} '{''.join(node.output[:1])}'"
     try:
         scopes = ast.literal_eval(said.get("pkg.torch.onnx.name_scopes", ""))
         module = scopes[-2] if len(scopes) > 1 else module

@@ -69,7 +69,11 @@ def _swish(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 
 def _clip(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    return of.clamp(first_input(inputs), input_at(inputs, 1), input_at(inputs, 2), at)
+    least, most = input_at(inputs, 1), input_at(inputs, 2)
+    for name, bound in (("min", least), ("max", most)):
+        if bound is not None and bound.shape:
+            raise ValueError(f"{name} has shape {bound.shape}, expected a scalar")
+    return of.clamp(first_input(inputs), least, most, at)
 
 
 def _cast(inputs: Inputs, attributes: Attributes, at: Place) -> Value:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+
+from stepsim.design.operators.importers import values as of
+from stepsim.design.operators.importers.onnx_files.rules import Rules
+from stepsim.design.operators.importers.values import Value
 
 __all__ = ["ElementTypes", "WrongType"]
 
@@ -12,24 +19,23 @@ class WrongType(Exception):
 
 
 class ElementTypes:
-    """The element types of values by name, as far as ONNX knows them.
+    """The element types of values by name, as far as ONNX knows them."""
 
-    Parameters
-    ----------
-    opsets : versions of the operators by domain; that of ONNX itself is named "".
-    """
-
-    def __init__(self, onnx: Any, opsets: dict[str, int]) -> None:
+    def __init__(self, onnx: Any, rules: Rules) -> None:
         self._onnx = onnx
-        self._opsets = opsets
+        self._rules = rules
         self._types: dict[str, int] = {}
 
     def give(self, name: str, element: int) -> None:
         """A value that no node makes has this type, a number of ``TensorProto``."""
         self._types[name] = element
 
-    def follow(self, node: Any) -> None:
-        """Check the types of the inputs of a node, and take those of its results.
+    def check(self, node: Any) -> dict[str, int]:
+        """Check the types of the inputs of a node.
+
+        Returns
+        -------
+        The types that the type parameters of its operator have.
 
         Raises
         ------
@@ -37,20 +43,10 @@ class ElementTypes:
             An input is of a type that the operator does not take, or two inputs differ that it
             takes of one type only.
         """
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        defs = self._onnx.defs
-        if domain or not defs.has(node.op_type):
-            return  # nobody knows its rules
-        newest = defs.get_schema(node.op_type)
-        try:
-            schema = defs.get_schema(node.op_type, self._opsets[""], "")
-        except defs.SchemaError:
-            schema = newest
-        bound = self._checked(node, schema, newest)
-        self._take(node, schema, bound)
-
-    def _checked(self, node: Any, schema: Any, newest: Any) -> dict[str, tuple[int, str]]:
-        """Types of the type parameters of a schema, each with the input that has it."""
+        schema = self._schema(node)
+        if schema is None:
+            return {}
+        newest = self._onnx.defs.get_schema(node.op_type)
         bound: dict[str, tuple[int, str]] = {}
         for at, name in enumerate(node.input):
             element = self._types.get(name)
@@ -77,49 +73,66 @@ class ElementTypes:
                     f"takes '{other}' and '{name}' of one type, found {self._text(first)} and "
                     f"{self._text(element)}"
                 )
-        return bound
+        return {parameter: element for parameter, (element, _) in bound.items()}
 
-    def _take(self, node: Any, schema: Any, bound: dict[str, tuple[int, str]]) -> None:
-        """The types of the results: those of inputs, or what ONNX infers."""
-        inferred: dict[str, Any] | None = None
+    def follow(
+        self, node: Any, bound: Mapping[str, int], inputs: Sequence[Value | None]
+    ) -> dict[str, Any]:
+        """Take the types of the results of a node: those of its inputs, or what ONNX infers.
+
+        Parameters
+        ----------
+        bound : what `check` returned.
+
+        Returns
+        -------
+        Types with shapes by name, as far as ONNX infers them.
+
+        Raises
+        ------
+        BrokenRule : as `Rules.results`.
+        """
+        known = self._types.keys() >= {name for name in node.input if name}
+        assumed = {
+            name: self._types.get(name) or self._assumed(x)
+            for name, x in zip(node.input, inputs, strict=True)
+            if x is not None
+        }
+        inferred = self._rules.results(node, assumed, inputs)
+        schema = self._schema(node)
         for at, name in enumerate(node.output):
             self._types.pop(name, None)
-            formal = self._formal(schema, at, results=True)
+            formal = None if schema is None else self._formal(schema, at, results=True)
             if not name or formal is None:
                 continue
             if formal.type_str in bound and formal.is_homogeneous:
-                self._types[name] = bound[formal.type_str][0]
-                continue
-            if formal.types == {"tensor(bool)"}:
+                self._types[name] = bound[formal.type_str]
+            elif formal.types == {"tensor(bool)"}:
                 self._types[name] = self._onnx.TensorProto.BOOL
-                continue
-            if inferred is None:
-                inferred = self._inferred(node, schema)
-            kind = inferred.get(name)
-            if kind is not None and kind.HasField("tensor_type") and kind.tensor_type.elem_type:
-                self._types[name] = kind.tensor_type.elem_type
+            elif known and (element := inferred[name].tensor_type.elem_type if name in inferred
+                            else 0):  # fmt: skip
+                self._types[name] = element
+        return inferred
 
-    def _inferred(self, node: Any, schema: Any) -> dict[str, Any]:
-        helper = self._onnx.helper
-        given = {
-            name: helper.make_tensor_type_proto(self._types[name], None)
-            for name in node.input
-            if name in self._types
-        }
-        opsets = [helper.make_opsetid(domain, at) for domain, at in self._opsets.items()]
-        infer = self._onnx.shape_inference.infer_node_outputs
-        try:
-            found: dict[str, Any] = infer(schema, node, given, opset_imports=opsets)
-        except Exception:  # of no common class: shapes that are not given, or a damaged node
-            return {}
-        return found
+    def _schema(self, node: Any) -> Any:
+        """The declaration of an operator of ONNX itself."""
+        schema = self._rules.schema(node)
+        return None if schema is None or schema.domain else schema
+
+    def _assumed(self, x: Value) -> int:
+        """The type of a value of which ONNX knows none, for rules of shapes."""
+        named = {text: scalar for scalar, text in of.WHOLE_TYPES.items()}
+        scalar = named.get(str(x.attributes.get("dtype")))
+        if scalar is None:
+            return int(self._onnx.TensorProto.FLOAT)
+        return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(scalar)))
 
     def check_result(self, name: str, declared: int) -> None:
-        """Raise WrongType for a result of the model that is not of the type it declares."""
+        """Raise WrongType for a value that is not of the type that the model declares."""
         element = self._types.get(name)
         if declared and element is not None and element != declared:
             raise WrongType(
-                f"output '{name}' is declared as {self._text(declared)}, and its operator gives "
+                f"'{name}' is declared as {self._text(declared)}, and its operator gives "
                 f"{self._text(element)}"
             )
 
