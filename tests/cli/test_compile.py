@@ -347,6 +347,33 @@ def test_arguments_with_defaults_that_change_have_no_option(cli: Cli, tmp_path: 
     assert [text for text in ("--widths", "--named") if text in shown] == []
 
 
+def test_the_help_of_a_file_names_its_functions(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of an error: a function is named after it is known which there are."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OF_FUNCTION)
+    (tmp_path / "broken.py").write_text("import no_such_module_of_anyone")
+    for arguments in (("own.py", "--help"), ("-h", "own.py"), ("--tile", "16", "own.py", "-h")):
+        helped = cli("compile", *arguments)
+        assert (helped.code, helped.err) == (0, "")
+        text = " ".join(helped.out.split())
+        assert "Compile a model to kernels, groups" in text
+        assert "--unroll" in text
+        assert (
+            "own.py: name what makes the model, as in own.py:layer; its functions: layer, " in text
+        )
+        assert "inverse, mutable, positional. Arguments of the function are options" in text
+        assert "GraphBuilder" not in text
+    helped = cli("compile", "broken.py", "--help")
+    assert helped.code == 0
+    assert "no_such_module_of_anyone" in " ".join(helped.out.split())
+    for arguments in (("own.py",), ("own.py:lay", "--help")):
+        refused = cli("compile", *arguments)
+        assert refused.code == 2
+        assert "functions: layer, clashing, helping, modelled, inverse, mutable" in refused.err
+
+
 def test_arguments_of_a_function_are_options(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OF_FUNCTION)
     target = f"{tmp_path}/own.py:layer"

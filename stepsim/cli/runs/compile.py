@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import asdict, dataclass, fields
 from inspect import signature
 from itertools import pairwise
@@ -24,7 +25,7 @@ from stepsim.cli.options import Json
 from stepsim.cli.panels import PanelCommand
 from stepsim.cli.runs.parameters import given_of, option_name, options_of
 from stepsim.cli.signature import takes
-from stepsim.errors import ArgError
+from stepsim.errors import ArgError, StepSimError
 from stepsim.workloads import Field, fields_of
 
 if TYPE_CHECKING:
@@ -263,13 +264,29 @@ class _CompileCommand(PanelCommand):
         with_value = {
             name for one in self.params if not getattr(one, "is_flag", False) for name in one.opts
         }
+        helps = ["--help"] if parent is None else parent.help_option_names
         for before, text in pairwise(["", *args]):
-            file, _ = stepsim.workloads.split_target(text)
+            file, name = stepsim.workloads.split_target(text)
             if before not in with_value and file is not None and file.endswith(".py"):
+                if not name and not set(args).isdisjoint(helps):
+                    shown = copy(self)
+                    shown.epilog = _unnamed(text)
+                    return super(_CompileCommand, shown).make_context(
+                        info_name, args, parent, **extra
+                    )
                 own = stepsim.design.arguments_of(text)
                 if own is not None:
                     return _command(own).make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
+
+
+def _unnamed(file: str) -> str:
+    """How to name a function of a file, or why its functions are not known."""
+    try:
+        stepsim.design.arguments_of(file)
+    except StepSimError as error:
+        return f"{error}. Arguments of the function are options, shown by --help after its name."
+    return ""
 
 
 compile_model = takes(options_of(_SIZES), TargetOptions, options_of(_CHOICES))(_compile)

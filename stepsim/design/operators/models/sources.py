@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from types import FunctionType
 from typing import Any, get_type_hints
 
 import stepsim.workloads
@@ -244,9 +245,15 @@ def _of_file(text: str) -> tuple[Any, str, Path, str] | None:
     made = getattr(module, name, None) if name else None
     if made is None:
         known = [key for key in vars(module) if not key.startswith("_")]
+        functions = [
+            key for key in known
+            if isinstance(one := vars(module)[key], FunctionType)
+            and one.__module__ == module.__name__
+        ]  # fmt: skip
         raise CompileError(
-            f"{file}: name what makes the model, as in {path.name}:model"
-            + (f"; it has no '{name}'{did_you_mean(name, known)}" if name else "")
+            f"{file}: name what makes the model, as in {path.name}:{(*functions, 'model')[0]}; "
+            + (f"it has no '{name}'{did_you_mean(name, known)} Its " if name else "its ")
+            + f"functions: {', '.join(functions) or 'none'}"
         )
     return made, f"{path.name}:{name}", path, digest
 
