@@ -159,6 +159,9 @@ PROSE: dict[str, dict[str, str]] = {
     "moe-compiler.md": {"0.5 %": "stepsim.design.choices:Choices.max_slowdown"},
     "noc.md": {"9 cycles": "tests/machine/test_pages_of_presets.py"},
     "parallel.md": {"1.2 times": "tests/workloads/test_parallel_page.py"},
+    "placement.md": dict.fromkeys(
+        ("2,000", "200,000", "1,000,000"), "tests/placement/test_effort.py"
+    ),
     "pytorch.md": {
         "1,814,073,344": "tests/design/operators/test_networks.py",
         "0.5 %": "tests/design/operators/test_networks.py",

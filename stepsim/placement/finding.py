@@ -46,11 +46,16 @@ def place(
     bindings : index arrays ``[rows, k]`` by routing, as for ``st.simulate``.
     per_tile : operators that a tile may hold.
     seed : of the search; the same seed finds the same placement.
-    effort : number of moves as a multiple of the usual one, above 0 to 1000.
+    effort : number of moves as a multiple of the usual one, above 0 to 1000. That is, from each of
+        eight starts, 2,000 for every operator and memory port, but 200,000 at least and 1,000,000
+        at most. The time grows in proportion to the moves, and that of a move with the links of the
+        network and the streams of what it moves; memory does not grow with the effort.
     regions : numbers of regions from 0 by the name of an operator, which must be in it: the columns
         of the network are cut into as many strips as there are regions. Others may be anywhere.
     tiles : numbers of tiles by the name of an operator that is on several; its streams take the
-        nearest of them, and it computes as fast as on one. Not together with ``per_tile``.
+        nearest of them, and it computes as fast as on one. Not together with ``per_tile``. The
+        search is then made up to eight times, and followed by 2,000 exchanges of tiles, times
+        ``effort``.
 
     Raises
     ------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +20,9 @@ MOST_PLACES: Final = 576
 _STARTS: Final = 8
 _MOVES: Final = (200_000, 2_000, 1_000_000)
 """Moves from each start with effort 1: at least, for each operator and port, at most."""
+
+_AT_ONCE: Final = _MOVES[-1]
+"""Moves whose random numbers are in memory."""
 
 _HOT: Final = 0.02
 _COLD: Final = 1e-5
@@ -90,8 +94,8 @@ def searched(
         )  # fmt: skip
         anneal(state)
         score = max(int(state.words[4]) * int(state.score[0]) + int(state.score[1]), 1)
-        state = _with_moves(state, flows.items, moves, score, random)
-        anneal(state)
+        for part in _with_moves(state, flows.items, moves, score, random):
+            anneal(part)
         if found is None or (state.score[2], state.score[3]) < found[:2]:
             found = int(state.score[2]), int(state.score[3]), used[state.best]
     assert found is not None
@@ -196,15 +200,41 @@ def _state(
 
 def _with_moves(
     state: Annealing, items: int, moves: int, score: int, random: np.random.Generator
-) -> Annealing:
-    still = int(_STILL * moves)
-    heat = _HOT * (_COLD / _HOT) ** np.linspace(0, 1, moves - still)
-    chance = np.zeros(moves)
-    chance[: moves - still] = score * heat * random.exponential(size=moves - still)
-    words = state.words.copy()
-    words[-1] = moves
-    return state._replace(
-        words=words,
-        item=random.integers(items, size=moves), goal=random.integers(1 << 30, size=moves),
-        chance=chance,
-    )  # fmt: skip
+) -> Iterator[Annealing]:
+    """The state with all moves, in parts that follow each other."""
+    hot = moves - int(_STILL * moves)
+    parts = [(first, min(first + _AT_ONCE, moves)) for first in range(0, moves, _AT_ONCE)]
+
+    def chances(random: np.random.Generator, first: int, last: int) -> Any:
+        found = np.zeros(last - first)
+        count = max(min(last, hot) - first, 0)
+        # As np.linspace(0, 1, hot) is.
+        passed = np.arange(first, first + count) * (1 / max(hot - 1, 1))
+        if count and first + count == hot > 1:
+            passed[-1] = 1
+        heat = _HOT * (_COLD / _HOT) ** passed
+        found[:count] = score * heat * random.exponential(size=count)
+        return found
+
+    drawn = (
+        _in_parts(random, parts, chances),
+        _in_parts(random, parts, lambda random, i, j: random.integers(items, size=j - i)),
+        _in_parts(random, parts, lambda random, i, j: random.integers(1 << 30, size=j - i)),
+    )
+    for chance, item, goal in zip(*drawn, strict=True):
+        words = state.words.copy()
+        words[-1] = len(item)
+        yield state._replace(words=words, item=item, goal=goal, chance=chance)
+
+
+def _in_parts(
+    random: np.random.Generator, parts: Sequence[tuple[int, int]],
+    draw: Callable[[np.random.Generator, int, int], Any],
+) -> Iterable[Any]:  # fmt: skip
+    """Random numbers by parts; those of the generator that follow are behind all of them."""
+    if len(parts) == 1:
+        return [draw(random, *parts[0])]
+    own = deepcopy(random)
+    for first, last in parts:
+        draw(random, first, last)
+    return (draw(own, first, last) for first, last in parts)

@@ -313,12 +313,9 @@ def sweep_plan() -> st.sweep.Plan:
 
 @kept
 def placeable() -> st.design.Compiled:
-    """A design for a machine with a network on chip."""
-    machine = st.load_machine("u55c", {"noc": "mesh", "noc.rows": 14, "noc.cols": 14})
-    return st.compile(
-        "gpt2-medium", phase="prefill", machine=machine, sizing="lp", order="reductions_outermost",
-        **SIZES,
-    )  # fmt: skip
+    """A design for a machine with a network on chip, small enough for searches of much effort."""
+    machine = st.load_machine("u55c", {"noc": "mesh", "noc.rows": 5, "noc.cols": 5})
+    return st.compile(untiled(), machine=machine, sizing="lp", order="reductions_outermost")
 
 
 def dram() -> st.machine.Dram:

@@ -110,7 +110,8 @@ class Compiled:
     ) -> tuple[FoundPlacement, ...]:
         """Find places for the operators of every group on the network of the machine.
 
-        Operators of a kernel on a die are in the region of that die; see `stepsim.place`.
+        Operators of a kernel on a die are in the region of that die. There is a search for every
+        group, each with the arguments, and the limits of time, of `stepsim.place`.
 
         Raises
         ------
