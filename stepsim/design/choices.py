@@ -84,7 +84,7 @@ class SearchedChoices:
 
     unroll: Annotated[int, Param("total multipliers of all kernels", "lanes")] = 2048
     """By default the largest products of GPT-2 medium get 512 each, which matches the published
-    prefill times (StreamTensor, section 6.3)."""
+    prefill times (StreamTensor, Tables 4 and 5)."""
 
     unrolling: Annotated[Unrolling, Param("how multipliers are distributed over kernels")] = (
         "heap_skip"

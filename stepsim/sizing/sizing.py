@@ -43,7 +43,7 @@ def size_fifos(
 
     A run with unbounded FIFOs shows how fast the program can be and when every token arrived. A
     linear program over the times at which units work gives initial depths (StreamTensor,
-    section 4, with effective intervals). Further runs repair and shrink them, so the returned
+    on FIFO sizing, with effective intervals). Further runs repair and shrink them, so the returned
     depths have been run.
 
     Parameters

@@ -1,8 +1,8 @@
 """The linear program behind all planned depths: it times units so that tokens wait least.
 
 Units may work later than at given times, as long as no token is taken before it arrives and no
-unit ends too late. Tokens then wait where they are small (StreamTensor, section 4, with start times
-in place of path delays). The given times are those of a recorded run, whose units shift and
+unit ends too late. Tokens then wait where they are small (StreamTensor, on FIFO sizing, with start
+times in place of path delays). The given times are those of a recorded run, whose units shift and
 stretch (`stepsim.sizing.recorded`), or zero for units that only have rates and shift as a whole
 (`stepsim.sizing.rates`).
 """

@@ -1,4 +1,4 @@
-"""The scenarios of ``unit_traces.csv`` as networks: hdl.md section 10, unit_scenarios.csv."""
+"""The scenarios of ``unit_traces.csv`` as networks, which unit_scenarios.csv describes."""
 
 from __future__ import annotations
 

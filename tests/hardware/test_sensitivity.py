@@ -1,4 +1,4 @@
-"""What a small change of the machine does to the published tilings: hdl.md section 13."""
+"""What a small change of the machine does to the published tilings, by independent models of it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_models_can_be_run_and_name_their_sources() -> None:
     assert {m.machine for m in MODELS} <= {model.machine for model in ladder}
     for model in models():
         machine_of(model.run((64, 16)))
-        assert model.source.startswith("hdl.md, section 13")
+        assert model.source.startswith("independent models of the hardware of the STeP paper, Fig")
 
 
 def test_errors_by_hand() -> None:

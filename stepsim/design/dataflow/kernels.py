@@ -1,8 +1,9 @@
 """From a tiled operator graph to kernels with typed ports: the pass ``kernels_of``.
 
-The type of a port follows from the loop nest (StreamTensor, section 2.3): trips and steps are those
-of the loops, the element is the slice that a tile reads, the map its offset. A producer sends only
-after the last iteration of its reductions, so reduction loops are not in the type of an output.
+The type of a port follows from the loop nest (StreamTensor, on the itensor type): trips and
+steps are those of the loops, the element is the slice that a tile reads, the map its offset. A
+producer sends only after the last iteration of its reductions, so reduction loops are not in the
+type of an output.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Times of whole models from plans of their blocks: TTFT, token/s, latency of a request.
 
-A model is its block, run once for each layer with other weights (StreamTensor, section 1). Layers
+A model is its block, run once for each layer with other weights, as in StreamTensor. Layers
 follow each other, so their times add up. A prompt passes all layers once, then every token of the
 output does. The published rows obey ``latency = ttft + output / speed``, so the fixed overhead of a
 request is counted with the output.

@@ -57,7 +57,7 @@ def compile(
 
     Kernels are tiled, unrolled, ordered, grouped so that the converters of a group fit the budget,
     and measured in isolation. A linear program over their start times gives FIFO depths, which runs
-    of the whole program repair and shrink (StreamTensor, sections 2 to 5).
+    of the whole program repair and shrink (StreamTensor, arXiv 2509.13694).
 
     A design that does not fit the on-chip memory or the device of the machine is compiled again
     with less, unless ``fit`` is False: half the converters of a group, half the tile, half the

@@ -1,7 +1,7 @@
 """The order of loops that is fastest for a graph: every order is designed and simulated.
 
-Reductions outermost, the order that the StreamTensor paper prints (section 5.1), makes a stage wait
-for all tokens of a prompt. Whether tokens outermost or reductions innermost is faster depends on
+Reductions outermost, the order that the StreamTensor paper prints, makes a stage wait for all
+tokens of a prompt. Whether tokens outermost or reductions innermost is faster depends on
 the phase and the sizes, and a run of a design takes less time than an estimate is worth.
 """
 

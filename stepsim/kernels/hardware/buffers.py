@@ -1,7 +1,8 @@
-"""The buffer unit: groups of tiles in sets of frames, played back for every reference (section 5).
+"""The buffer unit: groups of tiles in sets of frames, played back for every reference.
 
-Words of a buffer, from `table` on: whether each set is free; for every reference the first frame of
-its group; for every frame the stop of its tile, and its successor in the group, or -1.
+Its rules are in docs/hardware.md (units and limits). Words of a buffer, from `table` on: whether
+each set is free; for every reference the first frame of its group; for every frame the stop of its
+tile, and its successor in the group, or -1.
 """
 
 from __future__ import annotations

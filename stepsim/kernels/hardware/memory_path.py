@@ -1,4 +1,4 @@
-"""Between ports and DRAM: arbiter, admission, reordering, distribution (hdl.md section 7).
+"""Between ports and DRAM: arbiter, admission, reordering, distribution (docs/hardware.md, rules).
 
 Reads in flight are a FIFO in the order in which they were admitted. What returns is looked up in a
 table by its place there, and leaves in that order.

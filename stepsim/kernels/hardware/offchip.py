@@ -1,4 +1,4 @@
-"""Readers, writers and printers (hdl.md section 6).
+"""Readers, writers and printers of the hardware level (docs/hardware.md, units).
 
 Entries lie in the order of their use, each with a stop word behind it, so that they do not begin
 at multiples of a request's bytes.

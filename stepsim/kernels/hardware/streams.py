@@ -1,7 +1,8 @@
 """Units without a memory of their own: wire, fork, map, inner sum, promote, repeat, accumulator.
 
-Every function is one cycle of a unit (hdl.md section 4); it returns what the unit did. All
-conditions are on the state at the start of the cycle, which FIFOs keep until its end.
+Every function is one cycle of a unit of the hardware of the STeP paper's Figure 8
+(docs/hardware.md, units); it returns what the unit did. All conditions are on the state at the
+start of the cycle, which FIFOs keep until its end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The published linear program over paths, a baseline for planned depths.
 
-It has delays on FIFOs and a constraint for every path (StreamTensor, sections 4.4 to 4.6). Its
+It has delays on FIFOs and a constraint for every path (StreamTensor, on FIFO sizing). Its
 optima can hold back a kernel on which others depend.
 """
 

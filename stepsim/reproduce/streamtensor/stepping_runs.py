@@ -1,4 +1,4 @@
-"""Runs of networks of stepping kernels with bounded FIFOs: the model of the paper's section 4.8.
+"""Runs of networks of stepping kernels with bounded FIFOs: the model of StreamTensor.
 
 It extends the rules of `stepsim.sizing.rates` by ``K = max(1, ceil(D / II))`` steps in flight and
 ``depth`` slots::
@@ -7,8 +7,8 @@ It extends the rules of `stepsim.sizing.rates` by ``K = max(1, ceil(D / II))`` s
     done(v, s) = max(take(v, s) + D, done(v, s - 1) + II, take of the token `depth` before)
 
 A slot that is freed in a cycle can be filled in that cycle. Steps that wait for each other are a
-deadlock. Source: StreamTensor, as made precise by the README of the recorded cases. Compiled
-designs are judged by runs of their programs; these runs judge networks without programs.
+deadlock. Source: StreamTensor, on FIFO sizing (docs/fifo-sizing-lp.md). Compiled designs are judged
+by runs of their programs; these runs judge networks without programs.
 """
 
 from __future__ import annotations

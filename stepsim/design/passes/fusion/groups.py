@@ -1,7 +1,7 @@
 """Groups of kernels that are on the chip together: what each costs, and whether they can run.
 
 Kernels of one group hand tokens to each other on chip, through a converter where their orders
-differ; tensors between groups go through external memory (StreamTensor, section 3.4).
+differ; tensors between groups go through external memory (StreamTensor, on kernel fusion).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Loops in which the stages of a block overlap: the order ``tokens_outermost``.
 
-The printed order, reductions outermost (StreamTensor, section 5.1), makes a stage send its first
-tile after the last turn of its sums, when all tokens of a prompt have come, so that stages run one
-after another. With tokens outermost a stage sends the results of a few tokens while it works on the
-next ones, and a block is a pipeline of its stages; only attention waits for the keys of all tokens.
-In decoding the rows of the cache take the place of tokens: they are used in the order in which they
-are loaded.
+The printed order, reductions outermost (StreamTensor, on the tiling space), makes a stage send its
+first tile after the last turn of its sums, when all tokens of a prompt have come, so that stages
+run one after another. With tokens outermost a stage sends the results of a few tokens while it
+works on the next ones, and a block is a pipeline of its stages; only attention waits for the keys
+of all tokens. In decoding the rows of the cache take the place of tokens: they are used in the
+order in which they are loaded.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A tile is two-dimensional on the machine, so a dim can be tiled by more than 1 only where it moves
 along one of the last two axes of every operand that it moves; along the axes before them a tile has
-one position. Several dims of one axis make a contiguous slice only from the fastest one up.
-Sources: StreamTensor, section 5.1 (one default tile size; reductions outermost, parallel loops
+one position. Several dims of one axis make a contiguous slice only from the fastest one up. Source:
+StreamTensor, on the tiling space (one default tile size; reductions outermost, parallel loops
 innermost; intensity-driven unrolling).
 """
 

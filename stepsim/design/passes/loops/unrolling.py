@@ -1,7 +1,7 @@
 """Unrolling: the multipliers of each kernel that make the slowest as fast as possible.
 
 Latency of a kernel at factor ``u`` is ``fixed + ceil(work / u)`` cycles, its resources are
-``u * unit_cost``. Source: StreamTensor, section 5.1, an intensity-driven heap (``heap_stop``);
+``u * unit_cost``. Source: StreamTensor, on the tiling space: a heap by intensity (``heap_stop``);
 the paper leaves open what one move is, here the next factor of a kernel. Its latency is the least
 there is, but ties can cost resources for nothing; ``exact`` gives the least resources at that
 latency.

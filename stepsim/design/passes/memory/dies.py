@@ -2,8 +2,8 @@
 
 Dies lie in a row; a stream between them crosses every border on its way. The program chooses one
 die for each task, within what each die has, and weighs bits over borders against how unevenly the
-resources are used. Source: StreamTensor, section 5.2 (one-hot assignment, traffic and imbalance;
-the weights are not published, so they are arguments), after AutoBridge.
+resources are used. Source: StreamTensor, on the resource space (one-hot assignment, traffic and
+imbalance; the weights are not published, so they are arguments), after AutoBridge.
 """
 
 from __future__ import annotations

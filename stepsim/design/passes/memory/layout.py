@@ -1,7 +1,7 @@
 """Layouts of tensors off chip: row-major, or packed tile by tile in the order of a walk.
 
-A packed tile is one row, or rows of one word of the memory port (StreamTensor, section 2.6: pack
-and widen). Weights are packed offline, so that it costs nothing; what a group stores in packed form
+A packed tile is one row, or rows of one word of the memory port (StreamTensor, on DMAs: pack and
+widen). Weights are packed offline, so that it costs nothing; what a group stores in packed form
 is read so by the next.
 """
 

@@ -2,8 +2,9 @@
 
 A buffer of ``width`` bits and ``depth`` words takes whole blocks of one kind. The cost of a choice
 is the share of the device's blocks of that kind, so that a scarce kind is dear. Source:
-StreamTensor, section 5.2, which gives the order (the biggest buffers first) and no more; ``pack``
-finds the least total share by an integer program, for comparison and for what does not fit so.
+StreamTensor, on the resource space, which gives the order (the biggest buffers first) and no more;
+``pack`` finds the least total share by an integer program, for comparison and for what does not fit
+so.
 """
 
 from __future__ import annotations
