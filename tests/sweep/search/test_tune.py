@@ -48,9 +48,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# All others but the grid propose designs that were tried, as NSGA-II does.
 @pytest.mark.slow
-@pytest.mark.parametrize("sampler", ["nsga2", "grid"])
+@pytest.mark.parametrize("sampler", ["nsga2", "tpe", "random", "grid"])
 def test_a_search_of_the_whole_space_finds_the_front_of_the_sweep(
     tmp_path: Path, swept: Path, sampler: str
 ) -> None:
