@@ -1,4 +1,4 @@
-"""The moves and the memory of a search of a placement, by effort and sizes of what it places."""
+"""The moves and the memory of a search of a placement, of which placement.md says how they grow."""
 
 from __future__ import annotations
 
