@@ -4,8 +4,8 @@
 qwen3-30b-a3b. ``exact`` simulates every layer of every step, and goes on where it was stopped: a
 few minutes of CPU for Llama-3-8B, about an hour for Qwen3-30B-A3B with its 48 layers. ``seeds N``
 then serves the same requests N times with audited steps, and adds a row for each seed that FOLDER
-does not have. What was simulated once is kept there, and not simulated again by other seeds, nor by
-a command that goes on where another one was stopped. The seeds are
+does not have. What was simulated once is kept there, by ``exact`` too, and not simulated again
+by other seeds, nor by a command that goes on where another one was stopped. The seeds are
 those of the choice of layers that are simulated; requests and experts are the same in all of them,
 so that one exact service is enough. ``table`` prints what is there, as of the rows that are
 recorded in ``bench``.
@@ -131,16 +131,21 @@ class Remembered:
         return [self._costs[key] for key in keys]
 
 
-def row_of(name: str, seed: int, exact: ServeResult, costs: Costs) -> dict[str, float]:
-    """The errors of one seed, with their intervals, in percent."""
+def remembering(make: Callable[..., Any], costs: Costs, **given: Any) -> Callable[..., Any]:
+    """Make step models that keep what they simulate in ``costs``."""
 
-    def audited(*parts: Any) -> AuditedSteps:
-        model = AuditedSteps(*parts, seed=seed)
-        programs: Any = Remembered(model.programs, costs)
-        model.programs = programs
+    def made(*parts: Any) -> Any:
+        model = make(*parts, **given)
+        model.programs = Remembered(model.programs, costs)
         return model
 
-    return {"seed": seed, **errors_of(served(name, audited), exact)}
+    return made
+
+
+def row_of(name: str, seed: int, exact: ServeResult, costs: Costs) -> dict[str, float]:
+    """The errors of one seed, with their intervals, in percent."""
+    audited = served(name, remembering(AuditedSteps, costs, seed=seed))
+    return {"seed": seed, **errors_of(audited, exact)}
 
 
 def errors_of(found: ServeResult, exact: ServeResult) -> dict[str, float]:
@@ -197,17 +202,19 @@ def main(name: str, what: str, *rest: str) -> None:
     """Do what the arguments say."""
     folder = Path(rest[-1])
     path = folder / f"audited_{name}.csv"
+    if what == "table":
+        print(table_of(rows_in(path)))
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    costs = Costs(folder / f"costs_{name}_{MODEL_VERSION}.bin")
     if what == "exact":
-        print(served(name, ExactSteps, folder / name))
-    elif what == "seeds":
+        print(served(name, remembering(ExactSteps, costs), folder / name))
+    else:
         exact = ServeResult.read(folder / name)
-        costs = Costs(folder / f"costs_{name}_{MODEL_VERSION}.bin")
         for seed in range(int(rest[0])):
             rows = rows_in(path)
             if seed not in {one["seed"] for one in rows}:
                 write_rows(path, [*rows, row_of(name, seed, exact, costs)])
-    else:
-        print(table_of(rows_in(path)))
 
 
 if __name__ == "__main__":
