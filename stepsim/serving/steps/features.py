@@ -172,20 +172,18 @@ class LayerModel:
         # Two all-reduces follow each other.
         link = self._link
         links = 2 * (link.waits + link.of_byte * tokens * self._d * self._active)
-        bound = [
-            self._bound(
-                {
-                    WEIGHTS: qkv_weights + out_weights + float(weights[i]),
-                    CACHE: max(read / peak, shape.kv_heads * blocks.tiles.sum() * load / regions),
-                    ATTENTION: shape.kv_heads * float((blocks.tiles * compute).sum()) / regions,
-                    PRODUCTS: qkv_compute + out_compute,
-                    EXPERTS: float(busy[i]),
-                    LINKS: links,
-                },
-                float(most[i] * used[i] / max(loads[i].sum(), 1)),
-            )
-            for i in range(len(loads) if bounds else 0)
-        ]
+        bound: list[str] = []
+        if bounds:
+            cycles = {
+                WEIGHTS: qkv_weights + out_weights + weights,
+                CACHE: max(read / peak, shape.kv_heads * blocks.tiles.sum() * load / regions),
+                ATTENTION: shape.kv_heads * float((blocks.tiles * compute).sum()) / regions,
+                PRODUCTS: qkv_compute + out_compute,
+                EXPERTS: busy,
+                LINKS: links,
+            }
+            uneven = most * used / np.maximum(loads.sum(axis=1), 1) > _UNEVEN
+            bound = _largest(cycles, uneven)
         return LayerTerms(values, bytes_moved, bound)
 
     def _of_experts(self, loads: Reals) -> tuple[Reals, Reals, Reals, Reals]:
@@ -207,7 +205,12 @@ class LayerModel:
             busy = busy.reshape(len(loads), regions, -1).sum(axis=2)
         return used, most, tiles.sum(axis=1), busy.max(axis=1)
 
-    @staticmethod
-    def _bound(cycles: dict[str, float], unevenness: float) -> str:
-        largest = max(cycles, key=lambda name: cycles[name])
-        return IMBALANCE if largest == EXPERTS and unevenness > _UNEVEN else largest
+
+def _largest(cycles: dict[str, Any], uneven: NDArray[np.bool_]) -> list[str]:
+    """The resource that takes the longest in each layer; of equal ones the first."""
+    names = list(cycles)
+    each = np.broadcast_arrays(uneven, *cycles.values())[1:]
+    return [
+        IMBALANCE if names[at] == EXPERTS and far else names[at]
+        for at, far in zip(np.argmax(each, axis=0).tolist(), uneven.tolist(), strict=True)
+    ]
