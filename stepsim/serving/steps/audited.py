@@ -71,7 +71,7 @@ _KEPT: Final = 64
 _FEWEST: Final = 16
 """Audits from which on an interval is stated."""
 
-_ENOUGH: Final = 40
+_ENOUGH: Final = 24
 """Audits of a service at the least, if it has as many steps."""
 
 _NORMAL: Final = 1.96
@@ -80,12 +80,15 @@ _READY: Final = 4.0
 """How much smaller the distance is for steps whose program is there: to build one takes about ten
 times as long as to run it."""
 
-_AUDITED: Final = 8
+_AUDITED: Final = 4
 """Layers of an audited step that are simulated, at even distances: what a layer has of its own says
 nothing of the step, and once the program is built, more layers take little time. On several chips,
 where each layer has a program of its own, it is one."""
 
-_HARDER: Final = 16.0
+_SINGLE: Final = 4.0
+"""How much larger the error of one step may be than that of all steps together, which is wanted."""
+
+_HARDER: Final = 64.0
 """How much smaller the errors are, from one round to the next, at which steps are learned."""
 
 _LEARNING: Final = 1
@@ -378,8 +381,9 @@ class AuditedSteps(LayeredSteps):
         """Learn from simulated layers, of which one says how good estimates are."""
         estimator = self._estimators[kind]
         if len(estimator):
-            # Estimates interpolate, so that their errors grow with the distance from samples.
-            error = float(estimator.cycles(terms[:1])[0] / cycles[0] - 1)
+            # Estimates interpolate, so that their errors grow with the distance from samples. It is
+            # that of the layers together: what one has of its own says nothing of the step.
+            error = float(estimator.cycles(terms).sum() / cycles.sum() - 1)
             self._recent[kind].append(error / max(estimator.novelty(terms[0]), _NEAR))
         estimator.add(terms, cycles)
 
@@ -390,7 +394,8 @@ class AuditedSteps(LayeredSteps):
         harder: float = _HARDER ** min(self.rounds, _LEARNING)
         if self.programs.shares(kind) and (kind, batch.new.tobytes()) in self._latest:
             harder *= _READY
-        return min(max(self.error / harder / max(slope, 1e-12), _NOVEL * _CLOSEST), _NOVEL)
+        far = _SINGLE * self.error / harder / max(slope, 1e-12)
+        return min(max(far, _NOVEL * _CLOSEST), _NOVEL)
 
     def _audit(self, one: _Estimated, drawn: int) -> None:
         """Simulate layers of a step that was estimated, and learn from them."""
