@@ -170,6 +170,11 @@ def die_of_one_chunk(chunk: Chunk) -> ChunkRows:
     return execute_chunk(chunk)
 
 
+def work_without_end(chunk: Chunk) -> ChunkRows:
+    while True:
+        time.sleep(1)
+
+
 def of_another_version(chunk: Chunk) -> ChunkRows:
     """The fourth chunk comes from a worker with other software."""
     rows = execute_chunk(chunk)

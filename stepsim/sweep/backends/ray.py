@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import io
 import os
 import signal
@@ -10,9 +11,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO
 
 from stepsim.deferred import require
@@ -49,7 +50,7 @@ class RayBackend:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         self._ray = require("ray", SweepError)
         self._closing = ExitStack()
-        self._lost = False
+        self._abandoned = False
         if not self._ray.is_initialized():
             before = frozenset(threading.enumerate())
             try:
@@ -133,28 +134,15 @@ class RayBackend:
         except of_workers:
             raise
         # A lost agent takes its node down with it; which one fails first is a matter of chance.
-        except (errors.RayError, OSError) as error:
-            raise self._loss(error) from error
-
-    def _loss(self, error: Exception) -> WorkerError:
-        self._lost = True
-        return WorkerError(
-            f"ray: lost the cluster ({_first_line(error)}); what was finished is kept: continue "
-            "with --resume"
-        )
+        except (errors.RayError, ConnectionError) as error:
+            raise _lost_ray(error) from error
 
     def _shut_down(self) -> None:
+        if self._abandoned:
+            return
         # It prints pending reports of dead workers now.
         with redirect_stdout(io.StringIO()):
-            if not self._lost:
-                self._ray.shutdown()
-                return
-            try:
-                _in_time(self._ray.shutdown)
-            except TimeoutError:
-                # A head that hangs is waited for without end, by ray's handler at exit as well. The
-                # process ends with the error it reports, or in the native part of ray.
-                atexit.unregister(self._ray.shutdown)
+            self._ray.shutdown()
 
     def _cpus(self) -> int:
         """CPUs of the cluster, queried from time to time, since nodes come and go."""
@@ -163,38 +151,55 @@ class RayBackend:
                 # Fails sooner than a query.
                 _knock(self._head)
             except OSError as error:
-                raise self._loss(error) from error
+                raise _lost_ray(error) from error
             with self._connected():
-                self._known_cpus = int(_in_time(self._ray.cluster_resources).get("CPU", 0))
+                self._known_cpus = int(self._resources().get("CPU", 0))
             self._next_look = time.monotonic() + patience.LOOK_SECONDS
         return self._known_cpus
+
+    def _resources(self) -> dict[str, float]:
+        """Those of the cluster, unless its head does not respond in time.
+
+        A query to a head that is lost meanwhile blocks until ray ends this process. So it is made
+        by a thread, which the end of the process does not wait for.
+        """
+        answer: Future[dict[str, float]] = Future()
+
+        def query() -> None:
+            try:
+                answer.set_result(self._ray.cluster_resources())
+            except Exception as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=query, name="ray query", daemon=True).start()
+        try:
+            return answer.result(patience.ANSWER_SECONDS)
+        except TimeoutError:
+            self._abandon()
+            error = TimeoutError(f"no response of its head in {patience.ANSWER_SECONDS:g} s")
+            raise _lost_ray(error) from None
+
+    def _abandon(self) -> None:
+        """Leave ray as it is, where shutting it down would block, now and when the process ends."""
+        self._abandoned = True
+        atexit.unregister(self._ray.shutdown)
+        if sys.excepthook.__module__.startswith("ray."):  # it asks the head to take a report
+            sys.excepthook = sys.__excepthook__
+        # Its threads would crash while objects of C++ are destroyed, after the end of Python.
+        with suppress(AttributeError):  # other C libraries than that of GNU
+            library = ctypes.CDLL(None)
+            library.on_exit(library._exit, None)
+
+
+def _lost_ray(error: Exception) -> WorkerError:
+    return WorkerError(
+        f"ray: lost the cluster ({_first_line(error)}); what was finished is kept: continue with "
+        "--resume"
+    )
 
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-def _in_time(query: Callable[[], Any]) -> Any:
-    """What a query returns; a ``TimeoutError`` if the head does not respond.
-
-    A query to a head that is lost meanwhile blocks until ray ends this process. So it is made by a
-    thread, which the end of the process does not wait for.
-    """
-    answer: Future[Any] = Future()
-
-    def ask() -> None:
-        try:
-            answer.set_result(query())
-        except BaseException as error:
-            answer.set_exception(error)
-
-    threading.Thread(target=ask, name="ray query", daemon=True).start()
-    try:
-        return answer.result(patience.ANSWER_SECONDS)
-    except TimeoutError as error:
-        raise TimeoutError(
-            f"no response of its head within {patience.ANSWER_SECONDS:g} s"
-        ) from error
 
 
 def _knock(address: str) -> None:
