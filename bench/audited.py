@@ -2,13 +2,13 @@
 
 200 requests of the Azure conversation trace are served, with their recorded gaps, on llama-3-8b or
 qwen3-30b-a3b. ``exact`` simulates every layer of every step, and goes on where it was stopped: a
-few minutes of CPU for Llama-3-8B, about an hour for Qwen3-30B-A3B with its 48 layers. ``seeds N``
-then serves the same requests N times with audited steps, and adds a row for each seed that FOLDER
-does not have. What was simulated once is kept there, by ``exact`` too, and not simulated again
-by other seeds, nor by a command that goes on where another one was stopped. The seeds are
-those of the choice of layers that are simulated; requests and experts are the same in all of them,
-so that one exact service is enough. ``table`` prints what is there, as of the rows that are
-recorded in ``bench``.
+few minutes of CPU for Llama-3-8B, 20 for Qwen3-30B-A3B with its 48 layers. ``seeds N`` then serves
+the same requests N times with audited steps, and adds a row for each seed that FOLDER does not
+have. What was simulated once is kept there, by ``exact`` too, and not simulated again by other
+seeds, nor by a command that goes on where another one was stopped. The seeds are those of the
+choice of layers that are simulated; requests and experts are the same in all of them, so that one
+exact service is enough. ``table`` prints what is there, as of the rows that are recorded in
+``bench``.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ REQUESTS: Final = 200
 
 _RECORD: Final = np.dtype([("key", "V64"), ("cycles", "i8"), ("offchip_bytes", "i8")])
 
+_COUNTS: Final = "seed", "rounds", "layers"
+
 _COLUMNS: Final = (
-    "seed", "rounds", "layers",
+    *_COUNTS,
     *(f"{name}{what}" for name in JUDGED for what in ("", "_low", "_high")),
 )  # fmt: skip
 
@@ -167,7 +169,11 @@ def rows_in(path: Path) -> list[dict[str, float]]:
     if not path.exists():
         return []
     with path.open(newline="") as lines:
-        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(lines)]
+        rows = list(csv.DictReader(lines))
+    return [
+        {key: int(float(x)) if key in _COUNTS else float(x) for key, x in row.items()}
+        for row in rows
+    ]
 
 
 def write_rows(path: Path, rows: list[dict[str, float]]) -> None:

@@ -185,9 +185,10 @@ def test_another_round_knows_what_was_learned_and_draws_anew() -> None:
     def served(model: AuditedSteps) -> list[str]:
         return [model.time(number, one).how for number, one in enumerate(steps_of(30))]
 
-    model = AuditedSteps(layer(DENSE), machine(), None, error=0.01)
+    model = AuditedSteps(layer(DENSE), machine(), None, error=0.2)
     assert served(model)[0] == "audited"  # of which nothing is known yet, so that it is learned
-    first, audited = model.report(), [one.step for one in model.audits]
+    first = model.report()
+    audited, far = [one.step for one in model.audits], sum(model.unlike)
     model.again()
     assert (model.rounds, model.steps, model.audits) == (1, 0, [])
     before, learned = model.programs.runs, len(model._estimators[0])
@@ -201,9 +202,11 @@ def test_another_round_knows_what_was_learned_and_draws_anew() -> None:
     assert (model.rounds, second.steps) == (2, 30)
     assert [one.step for one in model.audits] != audited
     assert len(model._estimators[0]) > learned
+    # More steps are learned, so that others are less unlike them, and estimates better.
+    assert sum(model.unlike) < far / 20
     assert second.median is not None
     assert first.median is not None
-    assert second.median < first.median
+    assert second.median < first.median / 2
 
 
 def test_a_correction_makes_a_step_as_long_as_its_audit_says() -> None:
