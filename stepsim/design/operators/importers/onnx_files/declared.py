@@ -6,7 +6,7 @@ from typing import Any
 
 from stepsim.errors import CompileError
 
-__all__ = ["WrongShape", "check_names", "check_shape"]
+__all__ = ["WrongShape", "check_names", "check_shape", "outer_values"]
 
 
 class WrongShape(Exception):
@@ -22,7 +22,7 @@ def check_names(model: Any, reader: str) -> None:
     """
     graph = model.graph
     named = [*graph.initializer, *graph.input, *graph.output, *graph.value_info, *graph.node]
-    names = [*(one.name for one in named), *(one.domain for one in model.opset_import)]
+    names = [graph.name, *(one.name for one in named), *(one.domain for one in model.opset_import)]
     for node in graph.node:
         names += [node.op_type, node.domain, *node.input, *node.output]
         names += [attribute.name for attribute in node.attribute]
@@ -54,8 +54,10 @@ def check_names(model: Any, reader: str) -> None:
             made[name] = own
 
 
-def check_shape(entry: Any, shape: tuple[int, ...]) -> None:
+def check_shape(entry: Any, shape: tuple[int, ...], its: str = "operator") -> None:
     """Refuse a value of another shape than its entry declares, as far as that states sizes.
+
+    ``its`` says what gives the value.
 
     Raises
     ------
@@ -72,6 +74,23 @@ def check_shape(entry: Any, shape: tuple[int, ...]) -> None:
     texts = [one.dim_param or "?" if size is None else str(size)
              for one, size in zip(kind.shape.dim, sizes, strict=True)]  # fmt: skip
     raise WrongShape(
-        f"'{entry.name}' is declared with shape ({', '.join(texts)}), and its operator gives "
-        f"{shape}"
+        f"'{entry.name}' is declared with shape ({', '.join(texts)}), and its {its} gives {shape}"
     )
+
+
+def outer_values(node: Any) -> list[str]:
+    """Names that the bodies of a node, as those of an If or a Loop, take from around it."""
+    bodies = [
+        body for one in node.attribute for body in (*((one.g,) if one.HasField("g") else ()),
+                                                    *one.graphs)
+    ]  # fmt: skip
+    found: dict[str, None] = {}
+    for body in bodies:
+        known = {one.name for one in (*body.input, *body.initializer)}
+        for inner in body.node:
+            for name in (*filter(None, inner.input), *outer_values(inner)):
+                if name not in known:
+                    found[name] = None
+            known |= set(inner.output)
+        found |= {one.name: None for one in body.output if one.name not in known}
+    return list(found)

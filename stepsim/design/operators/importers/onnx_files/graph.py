@@ -21,6 +21,7 @@ from stepsim.design.operators.importers.onnx_files.declared import (
     WrongShape,
     check_names,
     check_shape,
+    outer_values,
 )
 from stepsim.design.operators.importers.onnx_files.ops import OPS
 from stepsim.design.operators.importers.onnx_files.rules import (
@@ -42,6 +43,8 @@ _FLOATS = {"float32": "f32", "float16": "f16", "float64": "f32", "bfloat16": "bf
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 _OTHER_OF_MICROSOFT = ("Attention", "RotaryEmbedding")
 """Operators of com.microsoft that differ from the ONNX operators of the same name."""
+_RANDOM = ("Bernoulli", "Multinomial")
+"""Operators of which every run gives other numbers, besides those whose names say so."""
 _OLDEST = 13
 """Version of the operators from which on an axis of softmax means what it says."""
 _UNFIT = (LookupError, TypeError, ValueError, AssertionError, ArithmeticError, MemoryError)
@@ -156,7 +159,10 @@ class _Reading:
             self._found[name] = self._weight(name, self._array(tensor))
             self._elements.give(name, tensor.data_type)
         for entry in graph.input:
-            if entry.name not in held:
+            if entry.name in held:
+                cure = "correct the entry or the initializer"
+                self._check_declared("input", entry, cure, its="initializer")
+            else:
                 self._found[entry.name] = self._input(entry)
                 self._elements.give(entry.name, entry.type.tensor_type.elem_type)
         known = [_FLOATS[kind] for kind in self._types if kind in _FLOATS]
@@ -231,6 +237,8 @@ class _Reading:
         except BrokenRule as error:
             raise self._refused(node, place, error) from error
         inputs = [self._value(name) if name else None for name in node.input]
+        # Values that the body of an If or a Loop takes from outside.
+        outer = [self._value(name) for name in outer_values(node)]
         try:
             bound = self._elements.check(node)
         except WrongType as error:
@@ -246,9 +254,9 @@ class _Reading:
             made = of.constant(np.array(shape, np.int64), place)
         elif node.op_type == "Size" and inputs[0] is not None:
             made = of.constant(np.int64(np.prod(inputs[0].shape, dtype=np.int64)), place)
-        elif all(x is None or x.is_constant for x in inputs) and not node.op_type.startswith(
-            "Random"
-        ):
+        elif outer:
+            why = "its body takes values from outside"
+        elif all(x is None or x.is_constant for x in inputs) and not _is_random(node, inputs):
             made = self._computed(node, inputs, place)
         else:
             made, why = self._written(node, inputs, attributes, place)
@@ -256,7 +264,7 @@ class _Reading:
         try:
             inferred = self._elements.follow(node, bound, inputs)
             if made is None:
-                own = [x for x in inputs if x is not None]
+                own = [x for x in (*inputs, *outer) if x is not None]
                 results = self._unknown(node, own, place, why, inferred)
             else:
                 several = made if isinstance(made, tuple) else (made,)
@@ -266,13 +274,13 @@ class _Reading:
             raise self._refused(node, place, error) from error
         self._found |= results
 
-    def _check_declared(self, kind: str, entry: Any, cure: str) -> None:
+    def _check_declared(self, kind: str, entry: Any, cure: str, *, its: str = "operator") -> None:
         """Refuse a value that is of another type or shape than the model declares."""
         if entry.name not in self._found:
             return
         try:
-            self._elements.check_result(entry.name, entry.type.tensor_type.elem_type)
-            check_shape(entry, self._found[entry.name].shape)
+            self._elements.check_result(entry.name, entry.type.tensor_type.elem_type, its)
+            check_shape(entry, self._found[entry.name].shape, its)
         except (WrongType, WrongShape) as error:
             raise CompileError(f"{self.reader}: {kind} {error}; {cure}") from None
 
@@ -313,6 +321,8 @@ class _Reading:
                 # Of the right types, but axes, sizes and shapes do not fit each other, or memory.
                 raise self._refused(node, place, unfit(inputs, error)) from error
         if all(x.op in ("constant", "weight") for x in inputs if x is not None):
+            if _is_random(node, inputs):
+                return None, why or "its numbers are random"
             return self._computed(node, inputs, place), ""  # a mask, of numbers in the file
         return None, why
 
@@ -344,15 +354,28 @@ def _whole(value: Value, name: str | None = None) -> Value:
     return value
 
 
+def _is_random(node: Any, inputs: Sequence[Value | None]) -> bool:
+    """Whether every run of a node gives other numbers."""
+    if node.op_type == "Dropout":
+        training = inputs[2] if len(inputs) > 2 else None
+        return training is not None and training.number != 0
+    return node.op_type.startswith("Random") or node.op_type in _RANDOM
+
+
 def _place(node: Any) -> Place:
-    """The place that PyTorch's exporter records for a node, or else the name of the node."""
-    said = {entry.key: entry.value for entry in node.metadata_props}
+    """The place that PyTorch's exporter records for a node, or else the name of the node.
+
+    Nothing depends on these records, so that those that cannot be read are left out.
+    """
+    texts = ((entry.key, entry.value) for entry in node.metadata_props)
+    said = {key: value for key, value in texts if isinstance(value, str)}
     module = node.name or f"{node.op_type} '{''.join(node.output[:1])}'"
     try:
         scopes = ast.literal_eval(said.get("pkg.torch.onnx.name_scopes", ""))
-        module = scopes[-2] if len(scopes) > 1 else module
-    except (ValueError, SyntaxError):
-        pass
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        scopes = None
+    if isinstance(scopes, list) and len(scopes) > 1 and isinstance(scopes[-2], str):
+        module = scopes[-2]
     frames = _FRAME.findall(said.get("pkg.torch.onnx.stack_trace", ""))
     own = [frame for frame in frames if not _OF_PYTORCH.search(PurePath(frame[0]).as_posix())]
     return Place(module, f"{PurePath(own[-1][0]).name}:{own[-1][1]}" if own else "")

@@ -205,7 +205,7 @@ def _slice(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
         if step < 1:
             raise Unsupported(f"it runs backward, in steps of {step}")
         kept = range(x.shape[axis])[start:stop]
-        x = of.slice_of(x, axis, kept.start, kept.stop, step, at)
+        x = of.slice_of(x, axis, kept.start, kept.stop, min(step, max(len(kept), 1)), at)
     return x
 
 
@@ -285,11 +285,11 @@ def _rotary(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x, cos, sin = (x for x in inputs[:3] if x is not None)
     if input_at(inputs, 3) is not None:
         raise Unsupported("tables with position_ids; give the rows of cos and sin")
-    if attributes.get("rotary_embedding_dim", 0) not in (0, x.shape[-1]):
-        raise Unsupported("it turns a part of the columns")
     flat = len(x.shape) == 3
     if flat:
         x = of.reshape(x, (*x.shape[:2], attributes["num_heads"], -1), at)
+    if attributes.get("rotary_embedding_dim", 0) not in (0, x.shape[-1]):
+        raise Unsupported("it turns a part of the columns")
     # [batch, tokens, width / 2], beside [batch, heads, tokens, width] or with heads inside.
     axis = 2 if flat else 1
     tables = [of.reshape(t, (*t.shape[:axis], 1, *t.shape[axis:]), at) for t in (cos, sin)]

@@ -127,12 +127,15 @@ class ElementTypes:
             return int(self._onnx.TensorProto.FLOAT)
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(scalar)))
 
-    def check_result(self, name: str, declared: int) -> None:
-        """Raise WrongType for a value that is not of the type that the model declares."""
+    def check_result(self, name: str, declared: int, its: str = "operator") -> None:
+        """Raise WrongType for a value that is not of the type that the model declares.
+
+        ``its`` says what gives it.
+        """
         element = self._types.get(name)
         if declared and element is not None and element != declared:
             raise WrongType(
-                f"'{name}' is declared as {self._text(declared)}, and its operator gives "
+                f"'{name}' is declared as {self._text(declared)}, and its {its} gives "
                 f"{self._text(element)}"
             )
 

@@ -81,7 +81,9 @@ def pad(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     if mode != "constant" or number is None:
         raise Unsupported(f"mode is '{mode}', or the number depends on an input; known is "
                           "'constant' with a number of the file")  # fmt: skip
-    axes = whole_numbers(input_at(inputs, 3), "axes") or list(range(len(x.shape)))
+    axes = whole_numbers(input_at(inputs, 3), "axes")
+    if axes is None:
+        axes = list(range(len(x.shape)))
     pads = [(0, 0)] * len(x.shape)
     for i, axis in enumerate(axes):
         pads[axis] = given[i], given[i + len(axes)]
