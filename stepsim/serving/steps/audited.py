@@ -172,15 +172,18 @@ class AuditReport:
         return asdict(self)
 
     def __str__(self) -> str:
-        if self.bias is None or self.median is None or self.p99 is None:
+        if self.median is None or self.p99 is None:
             what = "none of them audited" if self.bias is None else "all of them simulated exactly"
             return f"{self.steps:,} steps, {what}"
-        assert self.low is not None
-        assert self.high is not None
-        return (
+        audited = (
             f"layers of {self.audits} of {self.steps:,} steps were simulated beside their "
             f"estimates: error {100 * self.median:.2f} % in the median, {100 * self.p99:.2f} % at "
-            f"p99; the time of all steps is off by {100 * self.bias:+.2f} % (95 % between "
+            "p99; "
+        )
+        if self.bias is None or self.low is None or self.high is None:
+            return f"{audited}these are too few for an interval of the time of all steps"
+        return (
+            f"{audited}the time of all steps is off by {100 * self.bias:+.2f} % (95 % between "
             f"{100 * self.low:+.2f} % and {100 * self.high:+.2f} %)"
         )
 

@@ -116,7 +116,6 @@ class LayerModel:
         self._qkv, self._out = qkv, out
         self._router = d * self._routed if self.experts else 0
         self._expert = 3 * d * ffn.inner_dim
-        self._shared = 3 * d * ffn.shared_inner
         self._shape, self._ffn, self._d = shape, ffn, d
         turned = shape.head_dim if heads is None else heads.qk_rope_head_dim
         # Cosines and sines of a token, its row in and out, and its keys and values.
@@ -153,7 +152,13 @@ class LayerModel:
             in_turn, max(in_turn, qkv_compute, qkv_weights), max(out_compute, out_weights),
             float(blocks.tiles.sum()), float(len(blocks.rows)),
         ]  # fmt: skip
-        fixed = (self._qkv + self._out + self._router + self._shared + 2 * self._d) * self._width
+        # The shared expert has all tokens; it works beside the others.
+        shared_tiles, shared_busy = self._of_expert(np.array([tokens]), self._ffn.shared_inner)
+        shared_elements = 3 * self._d * self._ffn.shared_inner * float(shared_tiles.sum())
+        shared_weights = shared_elements * self._width / peak
+        if shared_elements:
+            common += [float(shared_busy.sum()), max(float(shared_busy.sum()), shared_weights)]
+        fixed = (self._qkv + self._out + self._router + shared_elements + 2 * self._d) * self._width
         # Factors of norms have the type of activations, which is as wide or wider.
         fixed += 2 * self._d * (self._active - self._width)
         moved = fixed + tokens * self._row_bytes + tokens * self._kv_row * self._cached + read
@@ -175,35 +180,41 @@ class LayerModel:
         bound: list[str] = []
         if bounds:
             cycles = {
-                WEIGHTS: qkv_weights + out_weights + weights,
+                WEIGHTS: qkv_weights + out_weights + shared_weights + weights,
                 CACHE: max(read / peak, shape.kv_heads * blocks.tiles.sum() * load / regions),
                 ATTENTION: shape.kv_heads * float((blocks.tiles * compute).sum()) / regions,
                 PRODUCTS: qkv_compute + out_compute,
-                EXPERTS: busy,
+                EXPERTS: np.maximum(busy, shared_busy),
                 LINKS: links,
             }
-            uneven = most * used / np.maximum(loads.sum(axis=1), 1) > _UNEVEN
+            mean = loads.sum(axis=1) / np.maximum((loads > 0).sum(axis=1), 1)
+            uneven = (loads.max(axis=1) > _UNEVEN * mean) & (busy > shared_busy)
             bound = _largest(cycles, uneven)
         return LayerTerms(values, bytes_moved, bound)
 
     def _of_experts(self, loads: Reals) -> tuple[Reals, Reals, Reals, Reals]:
         """Experts in use, the largest load, tiles, and cycles of the busiest region."""
-        w, inner = self.workload, self._ffn.inner_dim
+        w = self.workload
         used = (loads > 0).sum(axis=1).astype(float)
         most = loads.max(axis=1)
-        cycle = 2 * self._d * inner / w.network_bw
-        load = self._d * inner * self._width / _LOAD_BYTES
+        tiles, busy = self._of_expert(loads, self._ffn.inner_dim)
+        regions = w.expert_regions
+        if regions is not None and self.experts:
+            busy = busy.reshape(len(loads), regions, -1).sum(axis=2)
+        return used, most, tiles.sum(axis=1), busy.max(axis=1)
+
+    def _of_expert(self, loads: Reals, inner: int) -> tuple[Reals, Reals]:
+        """Tiles, and cycles of one expert alone, for so many tokens each."""
+        w = self.workload
         if w.tile == DYNAMIC:
             tiles = (loads > 0).astype(float)
             height: Any = loads
         else:
             tiles = np.ceil(loads / int(w.tile))
             height = float(w.tile)
-        busy = tiles * np.maximum(height * cycle, load)
-        regions = w.expert_regions
-        if regions is not None and self.experts:
-            busy = busy.reshape(len(loads), regions, -1).sum(axis=2)
-        return used, most, tiles.sum(axis=1), busy.max(axis=1)
+        cycle = 2 * self._d * inner / w.network_bw
+        load = self._d * inner * self._width / _LOAD_BYTES
+        return tiles, tiles * np.maximum(height * cycle, load)
 
 
 def _largest(cycles: dict[str, Any], uneven: NDArray[np.bool_]) -> list[str]:
