@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,6 +10,7 @@ import typer
 
 import stepsim.workloads
 from stepsim.errors import ArgError, OutputError
+from stepsim.paths import exists
 
 if TYPE_CHECKING:
     from stepsim.workloads import MoEShape
@@ -123,6 +125,20 @@ def check_counts(**values: int | None) -> None:
             option = name.replace("_", "-")
             top = f" to 2**{_MOST_BITS}" if value > 1 else ""
             raise ArgError(f"--{option}: expected a whole number from 1{top}, found {value}")
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder of results that certainly cannot be made, before they are computed.
+
+    Raises
+    ------
+    OutputError : the path, or one that it leads through, is something else, or may not be written.
+    """
+    known = next(one for one in (path, *path.parents) if exists(one, OutputError))
+    if not known.is_dir():
+        raise OutputError(f"{path}: cannot be made, {known} is not a folder; name another folder")
+    if not os.access(known, os.W_OK | os.X_OK):
+        raise OutputError(f"{path}: cannot be written, {known} is protected; name another folder")
 
 
 def check_output(path: Path, suffix: str | None = None) -> None:

@@ -160,6 +160,8 @@ def test_files_of_models_are_compiled_and_checked(cli: Cli, tmp_path: Path) -> N
         ((*SMALL, "--config", "publishd"), "did you mean 'published'?"),
         ((*SMALL, "--config", "published"), "leave hidden, inner, heads, kv_heads, head_dim out"),
         ((*SMALL, "--seed", "1"), "--seed: has an effect with --check alone"),
+        ((*SMALL, "--json", "--passes"), "--passes: prints text, which has no place in --json"),
+        ((*SMALL, "--out", "/dev/null/x"), "/dev/null is not a folder; name another folder"),
         ((*SMALL, "--check", "--seed", "-1"), "seed is -1; use a whole number from 0"),
         (("absent/config.json",), "there is no such file"),
     ],
@@ -334,6 +336,18 @@ def positional(rows: int, /):
 
 
 largest = max
+
+
+def setting(set: str = "x"):
+    return layer()
+
+
+def overriding(overrides: str = "x"):
+    return layer()
+
+
+def doubled(x: bool = True, no_x: int = 1):
+    return layer()
 """
 
 
@@ -391,6 +405,12 @@ def test_arguments_of_a_function_are_options(cli: Cli, tmp_path: Path) -> None:
         ((f"{tmp_path}/own.py:helping",), "clashes with the option --help of stepsim compile"),
         ((f"{tmp_path}/own.py:inverse",), "clashes with the option --no-fit of stepsim compile"),
         ((f"{tmp_path}/own.py:modelled",), "clashes with the argument MODEL of stepsim compile"),
+        ((f"{tmp_path}/own.py:setting",), "clashes with the option --set of stepsim compile"),
+        ((f"{tmp_path}/own.py:overriding",), "clashes with the option --set of stepsim compile"),
+        (
+            (f"{tmp_path}/own.py:doubled",),
+            "no_x of the function clashes with the option --no-x of ",
+        ),
         ((f"{tmp_path}/own.py:positional",), "rows: the argument has no value, and cannot be"),
         ((f"{tmp_path}/own.py:largest",), "own.py:largest: the arguments of "),
     ):

@@ -215,6 +215,18 @@ MISTAKES = {
         "own.py:f: parameter out clashes with the option --out of the command line; choose "
         "another name, such as f_out\n",
     ),
+    "name of an option with another name": (
+        RETURN.format("set: str = 'x'"),
+        (),
+        "own.py:f: parameter set clashes with the option --set of the command line; choose "
+        "another name, such as f_set\n",
+    ),
+    "name of the inverse of another": (
+        RETURN.format("x: bool = True, no_x: int = 1"),
+        (),
+        "own.py:f: parameter no_x clashes with the option --no-x of parameter x; choose another "
+        "name, such as f_no_x\n",
+    ),
     "name of a column": (
         RETURN.format("cycles: int = 4"),
         (),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import asdict, dataclass, fields
-from inspect import signature
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -21,9 +20,9 @@ from stepsim.cli.commands import ready
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
-from stepsim.cli.options import Json
+from stepsim.cli.options import Json, check_folder
 from stepsim.cli.panels import PanelCommand
-from stepsim.cli.runs.parameters import given_of, option_name, options_of
+from stepsim.cli.runs.parameters import clash_of, given_of, options_of
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError, StepSimError
 from stepsim.workloads import Field, fields_of
@@ -153,6 +152,10 @@ def _compile(
         raise ArgError("--routings: has an effect with --routing alone; give both or none")
     if seed is not None and not check:
         raise ArgError("--seed: has an effect with --check alone; give both or none")
+    if passes and json:
+        raise ArgError("--passes: prints text, which has no place in --json; leave one out")
+    if out is not None:
+        check_folder(out)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = stepsim.machine.load_machine(
@@ -230,25 +233,18 @@ def _compile(
 
 def _command(own: Mapping[str, Field]) -> Any:
     """The command for a function of the user, whose arguments are options."""
-    groups = (options_of(own), TargetOptions, options_of(_CHOICES))
-    # The first parameters are the groups.
-    taken = {
-        "help",
-        *list(signature(_compile).parameters)[len(groups) :],
-        *(one.name for of in groups[1:] for one in fields(of)),
-        *(f"no_{name}" for name, field in _CHOICES.items() if field.kind.is_flag),
-    }
-    for name in own:
-        if name in taken:
-            used = "argument MODEL" if name == "model" else f"option {option_name(name)}"
-            raise ArgError(
-                f"the argument {name} of the function clashes with the {used} of stepsim compile; "
-                f"choose another name, such as my_{name}"
-            )
+    clash = clash_of(own, _command({})) if own else None
+    if clash is not None:
+        name, other = clash
+        of = "" if " of " in other else " of stepsim compile"
+        raise ArgError(
+            f"the argument {name} of the function clashes with the {other}{of}; choose another "
+            f"name, such as my_{name}"
+        )
     panels = {**_PANELS, "Workload": (*own, "routing", "routings")}
     app = typer.Typer(add_completion=False)
     app.command(name="compile", cls=type("Command", (PanelCommand,), {"panels": panels}))(
-        takes(*groups)(_compile)
+        takes(options_of(own), TargetOptions, options_of(_CHOICES))(_compile)
     )
     return ready(typer.main.get_command(app))
 

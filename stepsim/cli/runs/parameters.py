@@ -68,6 +68,29 @@ def given_of(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
     return found
 
 
+def clash_of(own: Mapping[str, Field], command: Any) -> tuple[str, str] | None:
+    """A parameter whose option exists already, and what has it: an option or argument of
+    ``command``, which is without them, or another parameter.
+    """
+    options = {"--help": "option --help"}
+    names = {"help": "option --help"}
+    for one in command.params:
+        is_argument = one.param_type_name == "argument"
+        kind = f"argument {one.name.upper()}" if is_argument else f"option {one.opts[0]}"
+        names[one.name] = kind
+        if not is_argument:
+            options |= {text: f"option {text}" for text in (*one.opts, *one.secondary_opts)}
+    for name, field in own.items():
+        inverse = [f"--no-{field.option[2:]}"] if field.kind.is_flag else []
+        for text in (field.option, *inverse):
+            if text in options:
+                return name, options[text]
+            options[text] = f"option {text} of parameter {name}"
+        if name in names:
+            return name, names[name]
+    return None
+
+
 def _kind(field: Field) -> Any:
     return bool | None if field.kind.is_flag else str | None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -22,7 +22,7 @@ from stepsim.cli.runs.inputs import (
 )
 from stepsim.cli.runs.machine_choice import DEFAULT_MACHINE, MachineChoice
 from stepsim.cli.runs.panels import WorkloadCommand
-from stepsim.cli.runs.parameters import given_of, option_name, options_of
+from stepsim.cli.runs.parameters import clash_of, given_of, option_name, options_of
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.frozen import frozen
@@ -30,6 +30,7 @@ from stepsim.workloads import (
     KV_LENGTHS,
     NEW_TOKENS,
     ROUTING,
+    Field,
     ParameterError,
     Source,
     Workload,
@@ -178,15 +179,17 @@ def _help(workload: type[Workload]) -> str:
 
 
 def _refuse_taken(
-    source: Source, workload: type[Workload], offered: Iterable[str], groups: list[type]
+    source: Source, workload: type[Workload], offered: Mapping[str, Field], groups: list[type]
 ) -> None:
     """Refuse parameters with the name of another option or of a column of results."""
-    taken = {field.name for group in groups for field in fields(group)}
-    for name in offered:
-        if name in taken:
-            raise WorkloadError(
-                f"{source.text}: parameter {name} clashes with the option {option_name(name)} "
-                "of the command line; choose another name, such as "
-                f"{workload.name.rpartition(':')[2]}_{name}"
-            )
+    app = typer.Typer(add_completion=False)
+    app.command()(takes(*groups)(lambda *_: None))
+    clash = clash_of(offered, typer.main.get_command(app))
+    if clash is not None:
+        name, other = clash
+        of = "" if " of " in other else " of the command line"
+        raise WorkloadError(
+            f"{source.text}: parameter {name} clashes with the {other}{of}; choose another name, "
+            f"such as {workload.name.rpartition(':')[2]}_{name}"
+        )
     stepsim.simulation.check_columns(workload)
