@@ -377,7 +377,7 @@ def test_the_help_of_a_file_names_its_functions(
         assert (
             "own.py: name what makes the model, as in own.py:layer; its functions: layer, " in text
         )
-        assert "inverse, mutable, positional. Arguments of the function are options" in text
+        assert "setting, overriding, doubled. Arguments of the function are options" in text
         assert "GraphBuilder" not in text
     helped = cli("compile", "broken.py", "--help")
     assert helped.code == 0
