@@ -55,6 +55,8 @@ def searched(
             f"memory, more than the {MOST_PLACES} that are searched; take a part of it, or state "
             "the placement"
         )
+    if not flows.items:
+        return first  # a program without operators
     count = len(flows.operators)
     slots = np.repeat(np.searchsorted(used, tiles), min(per_tile, count))
     ports = np.searchsorted(used, memory)

@@ -165,3 +165,12 @@ def test_a_program_that_does_not_end_is_named() -> None:
 def test_places_are_whole_numbers() -> None:
     places: Whole = places_of(found().placement, found().flows)
     assert places.dtype == np.int64
+
+
+def test_a_program_without_operators_is_placed() -> None:
+    with st.Program("empty", compute_bw=16) as empty:
+        pass
+    machine = load_machine("sda-1024", {"noc": "mesh"})
+    found = st.place(empty, machine, effort=0.001)
+    assert not found.placement.tiles
+    assert st.simulate(empty, machine=machine, place=found.placement).cycles == 0
