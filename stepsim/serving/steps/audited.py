@@ -71,7 +71,7 @@ _KEPT: Final = 64
 _FEWEST: Final = 16
 """Audits from which on an interval is stated."""
 
-_ENOUGH: Final = 24
+_ENOUGH: Final = 40
 """Audits of a service at the least, if it has as many steps."""
 
 _NORMAL: Final = 1.96
@@ -85,10 +85,11 @@ _AUDITED: Final = 4
 nothing of the step, and once the program is built, more layers take little time. On several chips,
 where each layer has a program of its own, it is one."""
 
-_SINGLE: Final = 4.0
-"""How much larger the error of one step may be than that of all steps together, which is wanted."""
+_MANY: Final = 1000
+"""Steps from which on the error of a single one may be larger than that of all, which is wanted: as
+the root of their number, as errors of many steps balance each other."""
 
-_HARDER: Final = 64.0
+_HARDER: Final = 16.0
 """How much smaller the errors are, from one round to the next, at which steps are learned."""
 
 _LEARNING: Final = 1
@@ -397,7 +398,8 @@ class AuditedSteps(LayeredSteps):
         harder: float = _HARDER ** min(self.rounds, _LEARNING)
         if self.programs.shares(kind) and (kind, batch.new.tobytes()) in self._latest:
             harder *= _READY
-        far = _SINGLE * self.error / harder / max(slope, 1e-12)
+        single = self.error * max(1.0, sqrt(self.steps / _MANY))
+        far = single / harder / max(slope, 1e-12)
         return min(max(far, _NOVEL * _CLOSEST), _NOVEL)
 
     def _audit(self, one: _Estimated, drawn: int) -> None:
