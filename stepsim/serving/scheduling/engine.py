@@ -136,6 +136,10 @@ class Engine:
             tick=getattr(clock, "tick_ns", 1), empty=empty_ns, stops_at_finish=stops_at_finish,
         )  # fmt: skip
         self._g = self._service.engine[0]
+        # Those of every step: attributes of a record are looked up slowly.
+        self._now, self._until, self._length, self._entries = (
+            self._service.engine[name] for name in ("now", "until", "length", "entries")
+        )
         self._go_on = run_service.bound(self._service)
 
     def run(self, until_ns: int = NO_TIME, most_steps: int | None = None) -> ServiceStatus:
@@ -146,7 +150,7 @@ class Engine:
             most_steps: return with status ``FULL`` after so many steps in all.
         """
         g = self._g
-        g.until = until_ns
+        self._until[0] = until_ns
         while True:
             if most_steps is not None:
                 g.row_room = min(_ROWS, most_steps - int(g.steps) + int(g.rows))
@@ -169,7 +173,7 @@ class Engine:
 
     def go_on(self, length_ns: int) -> None:
         """Say how long the step at hand takes, after a status of ``NEEDS_TIME``."""
-        self._g.length = length_ns
+        self._length[0] = length_ns
 
     def push(self, request: int, arrival_ns: int | None = None) -> None:
         """Have a request arrive, by default at its time, and no earlier than the one before."""
@@ -181,7 +185,7 @@ class Engine:
     @property
     def batch(self) -> Batch:
         """The batch at hand; its arrays are those of the engine, until it goes on."""
-        service, entries = self._service, int(self._g.entries)
+        service, entries = self._service, int(self._entries[0])
         return Batch(
             service.entry_request[:entries], service.entry_new[:entries],
             service.entry_before[:entries], service.entry_emits[:entries].astype(np.bool_),
@@ -196,7 +200,7 @@ class Engine:
     @property
     def now_ns(self) -> int:
         """When the step at hand began, or the next one can begin."""
-        return int(self._g.now)
+        return int(self._now[0])
 
     @property
     def coming_ns(self) -> int | None:

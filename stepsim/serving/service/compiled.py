@@ -105,7 +105,9 @@ class EngineRun:
             outcomes, clock=clock, time=time, due=due, stops_at_finish=stops_at_finish
         )
         self.record = EngineRecord(self.engine, getattr(steps, "how", type(steps).__name__))
-        self._outcomes, self._steps, self._spans = outcomes, steps, spans
+        self._outcomes, self._steps = outcomes, steps
+        # Services with drawn errors are served for their metrics alone.
+        self._spans = None if getattr(steps, "unfollowed", False) else spans
         self._clock = clock
         self._number, self._place = 0, place
         self._is_blocked = False
@@ -155,7 +157,8 @@ class EngineRun:
             taken = self._steps.time(self._number, batch)
             if taken.ns < 0:
                 raise negative(self._number, taken)
-            self._spans.step(self._number, start, start + taken.ns, batch)
+            if self._spans is not None:
+                self._spans.step(self._number, start, start + taken.ns, batch)
             self.record.add(taken)
             self._number += 1
             if watch is not None:

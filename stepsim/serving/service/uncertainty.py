@@ -250,6 +250,9 @@ class _Alike:
 class _Perturbed:
     """Steps that take so many times what these or like steps of an engine took."""
 
+    unfollowed: Final = True
+    """Nobody asks in which of them a request was computed."""
+
     def __init__(
         self, recalled: _Recalled, place: int, exact: int, factors: Reals,
         rng: np.random.Generator,
