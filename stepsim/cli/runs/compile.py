@@ -233,12 +233,11 @@ def _compile(
 
 def _command(own: Mapping[str, Field]) -> Any:
     """The command for a function of the user, whose arguments are options."""
-    clash = clash_of(own, _command({})) if own else None
+    clash = clash_of(own, _command({}), "stepsim compile") if own else None
     if clash is not None:
         name, other = clash
-        of = "" if " of " in other else " of stepsim compile"
         raise ArgError(
-            f"the argument {name} of the function clashes with the {other}{of}; choose another "
+            f"the argument {name} of the function clashes with the {other}; choose another "
             f"name, such as my_{name}"
         )
     panels = {**_PANELS, "Workload": (*own, "routing", "routings")}

@@ -68,18 +68,19 @@ def given_of(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
     return found
 
 
-def clash_of(own: Mapping[str, Field], command: Any) -> tuple[str, str] | None:
+def clash_of(own: Mapping[str, Field], command: Any, whose: str) -> tuple[str, str] | None:
     """A parameter whose option exists already, and what has it: an option or argument of
-    ``command``, which is without them, or another parameter.
+    ``command``, which is without them and called ``whose``, or another parameter.
     """
-    options = {"--help": "option --help"}
-    names = {"help": "option --help"}
+    options = {"--help": f"option --help of {whose}"}
+    names = {"help": options["--help"]}
     for one in command.params:
         is_argument = one.param_type_name == "argument"
         kind = f"argument {one.name.upper()}" if is_argument else f"option {one.opts[0]}"
-        names[one.name] = kind
+        names[one.name] = f"{kind} of {whose}"
         if not is_argument:
-            options |= {text: f"option {text}" for text in (*one.opts, *one.secondary_opts)}
+            texts = (*one.opts, *one.secondary_opts)
+            options |= {text: f"option {text} of {whose}" for text in texts}
     for name, field in own.items():
         inverse = [f"--no-{field.option[2:]}"] if field.kind.is_flag else []
         for text in (field.option, *inverse):

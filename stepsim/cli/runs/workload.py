@@ -184,12 +184,11 @@ def _refuse_taken(
     """Refuse parameters with the name of another option or of a column of results."""
     app = typer.Typer(add_completion=False)
     app.command()(takes(*groups)(lambda *_: None))
-    clash = clash_of(offered, typer.main.get_command(app))
+    clash = clash_of(offered, typer.main.get_command(app), "the command line")
     if clash is not None:
         name, other = clash
-        of = "" if " of " in other else " of the command line"
         raise WorkloadError(
-            f"{source.text}: parameter {name} clashes with the {other}{of}; choose another name, "
+            f"{source.text}: parameter {name} clashes with the {other}; choose another name, "
             f"such as {workload.name.rpartition(':')[2]}_{name}"
         )
     stepsim.simulation.check_columns(workload)

@@ -382,7 +382,7 @@ class AuditedSteps(LayeredSteps):
         return None
 
     def _learn(self, kind: int, terms: Reals, cycles: Reals) -> None:
-        """Learn from simulated layers, of which one says how good estimates are."""
+        """Learn from simulated layers, which say how good estimates are."""
         estimator = self._estimators[kind]
         if len(estimator):
             # Estimates interpolate, so that their errors grow with the distance from samples. It is
