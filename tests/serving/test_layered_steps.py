@@ -209,6 +209,18 @@ def test_another_round_knows_what_was_learned_and_draws_anew() -> None:
     assert second.median < first.median / 2
 
 
+def test_single_steps_of_many_may_be_further_from_what_is_known() -> None:
+    model = AuditedSteps(layer(DENSE), machine(), None, error=0.1)
+    model._recent[0].append(0.5)
+
+    def far(steps: int) -> float:
+        model.steps = steps
+        return model._unlike(0, MIXED)
+
+    assert far(0) == far(1000) == pytest.approx(0.2)
+    assert far(4000) == pytest.approx(0.4)
+
+
 def test_a_correction_makes_a_step_as_long_as_its_audit_says() -> None:
     one = Audit(
         3, 2, 2, 40, 0.1, 0.2, layers=300.0, head=100, estimated=10.0, simulated=12, variance=0.0
