@@ -171,6 +171,12 @@ from stepsim.kernels.serving.layout import (
     TimeModel as TimeModel,
 )
 from stepsim.kernels.serving.loop import run_service as run_service
+from stepsim.kernels.serving.recalled import MOST_UNLIKE as MOST_UNLIKE
+from stepsim.kernels.serving.recalled_words import (
+    RecalledKind as RecalledKind,
+    Recollection as Recollection,
+    recalled_step as recalled_step,
+)
 from stepsim.kernels.serving.table import Layer as Layer, table_time as table_time
 from stepsim.kernels.serving.table_words import (
     MOST_SKEW_BINS as MOST_SKEW_BINS,

@@ -40,6 +40,7 @@ class TimeModel(IntEnum):
     EXTERNAL = 0  # the caller writes it
     LINEAR = 1
     TABLE = 2
+    RECALLED = 3
 
 
 class ServiceStatus(IntEnum):
@@ -233,7 +234,8 @@ class Service(NamedTuple):
     log : entries of every step, if there is room for any; see LOG_HEAD.
     time_words, time_reals : of the time model. For LINEAR the first words are ps: of a step, of a
         token, of a token of context of a decode, of a token of context of a prefill, of a request;
-        for TABLE they are those of :mod:`stepsim.kernels.serving.table_words`.
+        for TABLE they are those of :mod:`stepsim.kernels.serving.table_words`, and for RECALLED
+        those of :mod:`stepsim.kernels.serving.recalled`.
     """
 
     engine: Any

@@ -22,6 +22,7 @@ from stepsim.kernels.serving.layout import (
 )
 from stepsim.kernels.serving.linear import linear_time
 from stepsim.kernels.serving.queues import admit_arrivals, next_arrival
+from stepsim.kernels.serving.recalled import recalled_time
 from stepsim.kernels.serving.reserving import schedule_orca, schedule_static
 from stepsim.kernels.serving.sarathi import schedule_sarathi
 from stepsim.kernels.serving.steps import (
@@ -78,10 +79,24 @@ def _end_step(state):
 
 
 @kernel
+def _pairs(state):
+    # Pairs of a new token and one that it attends to, itself included, as without a window.
+    pairs = 0
+    for k in range(state.engine[0].entries):
+        new = state.entry_new[k]
+        pairs += new * state.entry_before[k] + new * (new + 1) // 2
+    return pairs
+
+
+@kernel
 def _step_time(state):
     g = state.engine[0]
     if g.time_model == TimeModel.LINEAR:
         return linear_time(state)
+    if g.time_model == TimeModel.RECALLED:
+        return recalled_time(
+            state.time_words, state.time_reals, g.entries, g.new, g.decode_context, _pairs(state)
+        )
     return table_time(
         state.time_words, state.time_reals, g.new, g.entries, g.prefill, g.prefill_context,
         g.decodes, g.decode_context, g.decode_least, g.decode_most,

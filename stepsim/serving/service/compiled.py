@@ -106,8 +106,7 @@ class EngineRun:
         )
         self.record = EngineRecord(self.engine, getattr(steps, "how", type(steps).__name__))
         self._outcomes, self._steps = outcomes, steps
-        # Services with drawn errors are served for their metrics alone.
-        self._spans = None if getattr(steps, "unfollowed", False) else spans
+        self._spans = spans
         self._clock = clock
         self._number, self._place = 0, place
         self._is_blocked = False
@@ -157,8 +156,7 @@ class EngineRun:
             taken = self._steps.time(self._number, batch)
             if taken.ns < 0:
                 raise negative(self._number, taken)
-            if self._spans is not None:
-                self._spans.step(self._number, start, start + taken.ns, batch)
+            self._spans.step(self._number, start, start + taken.ns, batch)
             self.record.add(taken)
             self._number += 1
             if watch is not None:
