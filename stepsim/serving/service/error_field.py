@@ -78,12 +78,13 @@ class ErrorField:
         mean = fit.mean + spread / sqrt(fit.weight) * rng.standard_normal()
         # The spectrum of a Matérn process of order 3/2 is Student's t with 3 degrees of freedom.
         tails = np.sqrt(rng.chisquare(3, _FEATURES) / 3)
-        waves = rng.standard_normal((dimensions, _FEATURES)) / tails / fit.reach
-        phases = rng.uniform(0, 2 * np.pi, _FEATURES)
-        heights = rng.standard_normal(_FEATURES) * sqrt(2 / _FEATURES)
+        # Single precision is far finer than audits are, and takes a fifth of the time.
+        waves = np.float32(rng.standard_normal((dimensions, _FEATURES)) / tails / fit.reach)
+        phases = np.float32(rng.uniform(0, 2 * np.pi, _FEATURES))
+        heights = np.float32(rng.standard_normal(_FEATURES) * sqrt(2 / _FEATURES))
 
         def prior(at: Reals) -> Reals:
-            found: Reals = np.cos(at @ waves + phases) @ heights
+            found: Reals = np.float64(np.cos(np.float32(at) @ waves + phases) @ heights)
             return found
 
         own = sqrt(fit.noise) * rng.standard_normal(count)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stepsim.collection import without_collection
 from stepsim.errors import ServingError
+from stepsim.graph import without_source_lines
 from stepsim.processes import usable_cpus
 from stepsim.serving.scheduling.interface import Batch
 from stepsim.serving.steps.interface import NOT_OF_ENGINES
@@ -261,7 +262,8 @@ class StepPrograms:
         key = kind, data.new.tobytes()
         known = self._prepared.get(key)
         if known is None:
-            with without_collection():
+            # No line of a user's code built a step.
+            with without_collection(), without_source_lines():
                 built = self.kinds[kind].workload.build(data)
                 prepared = prepare(built.program, machine=self.machine)
             if prepared.timing.dram is None and prepared.fit is None:
