@@ -28,7 +28,7 @@ help:
 	@echo 'make test-recorded  the tests that replay the shared data: STEPSIM_SHARED, or ../shared'
 	@echo 'make slow    the slow tests, and all draws of property tests'
 	@echo 'make test-torch  installs PyTorch for processors and ONNX, and runs the tests that need them'
-	@echo 'make thorough  thousands of new draws of property tests and fuzzers, sweeps in chaos, whole wheels'
+	@echo 'make thorough  the long tests, and thousands of new draws of property tests and fuzzers'
 	@echo 'make checked  tests of the engines, with every access of theirs to an array checked'
 	@echo 'make lowest  the numbers of all engines with the oldest versions of libraries'
 	@echo 'make arm64   the numbers of all engines on arm64, emulated; downloads packages of Debian'
@@ -55,23 +55,23 @@ test: $(DEV_STAMP)
 	@mkdir -p build
 	@# One of the two cores compiles meanwhile: once, not once in each of the processes that follow.
 	$(MAKE) -j 2 --output-sync=target lint warm
-	$(PYTEST) -q -n 2 --dist loadfile -m 'not slow and not recorded and not torch' \
+	$(PYTEST) -q -n 2 --dist loadfile -m 'not slow and not long and not recorded and not torch' \
 		--junitxml=build/tests.xml
 
-# All tests that replay the shared data, slow or not.
+# All tests that replay the shared data, slow or not, but for the long ones.
 test-recorded: $(DEV_STAMP)
 	@mkdir -p build
 	$(BIN)/stepsim warmup
-	$(PYTEST) -q -n 2 --dist loadfile -m 'recorded and not torch' --junitxml=build/recorded.xml
+	$(PYTEST) -q -n 2 --dist loadfile -m 'recorded and not torch and not long' --junitxml=build/recorded.xml
 
-# Clusters, random kills, repeated compilation, browsers, and property tests with all their draws.
+# Whole commands, clusters, kills, browsers, and property tests with all their draws.
 slow: export STEPSIM_SHARED := /nonexistent
 slow: export STEPSIM_DRAWS := all
 slow: $(DEV_STAMP)
 	@mkdir -p build
 	$(BIN)/stepsim warmup
 	$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder \
-		-m '(slow or hypothesis) and not recorded and not torch' --junitxml=build/slow.xml
+		-m '(slow or hypothesis) and not long and not recorded and not torch' --junitxml=build/slow.xml
 
 # No other target installs these, as they are large. If the index cannot be reached, pip uses PyPI.
 test-torch: $(TORCH_STAMP)
@@ -85,7 +85,7 @@ $(TORCH_STAMP): $(DEV_STAMP) requirements-torch.lock
 
 thorough: $(DEV_STAMP)
 	$(BIN)/stepsim warmup
-	STEPSIM_DRAWS=new $(PYTEST) -q -n auto -o timeout=0 -m 'hypothesis or fuzz or chaos or wheel'
+	STEPSIM_DRAWS=new $(PYTEST) -q -n auto -o timeout=0 -m 'hypothesis or fuzz or chaos or wheel or long'
 
 # Every access of the engines to their arrays is compared with the length. Tests of the settings of
 # the compiler expect none.

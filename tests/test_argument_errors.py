@@ -218,6 +218,7 @@ def test_the_language(name: str) -> None:
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_running(name: str) -> None:
     make, problems = RUNS[name], list[str]()

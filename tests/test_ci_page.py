@@ -83,6 +83,7 @@ def shell(tmp_path: Path) -> Shell:
     return made
 
 
+@pytest.mark.long
 def test_the_test_of_the_page_and_its_message(shell: Shell) -> None:
     assert "no baseline of 'linear'" in shell("pytest test_linear.py").stdout
     shell.ok(SHELL[0])
@@ -115,6 +116,7 @@ def pull_request(shell: Shell) -> str:
     return base
 
 
+@pytest.mark.long
 def test_the_recipe_for_github(shell: Shell, pull_request: str) -> None:
     recipe: dict[Any, Any] = yaml.safe_load(GITHUB)
     (job,) = recipe["jobs"].values()
@@ -143,6 +145,7 @@ def test_the_recipe_for_github(shell: Shell, pull_request: str) -> None:
     assert last == "gh pr comment 7 --body-file comment.md --edit-last --create-if-none"
 
 
+@pytest.mark.long
 def test_the_recipe_for_gitlab(shell: Shell, pull_request: str) -> None:
     recipe: dict[str, Any] = yaml.safe_load(GITLAB)
     (job,) = recipe.values()

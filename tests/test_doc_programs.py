@@ -75,6 +75,7 @@ def _run(page: str) -> tuple[list[tuple[str, str, str]], set[str]]:
     return found, units
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_programs_print_what_their_page_says(page: str) -> None:
     blocks, _ = _run(page)

@@ -61,6 +61,7 @@ def test_graphs_page(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
+@pytest.mark.slow
 def test_python_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +76,7 @@ def test_python_page(
     assert "dynamic': ok" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_commands_of_the_traces_page_run_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,7 +164,7 @@ def test_figure_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["ours"][0] > 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_workloads_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +247,7 @@ def test_noc_page() -> None:
     assert len(run_examples("noc.md")["alltoall"].arrival) == 256
 
 
+@pytest.mark.slow
 def test_placement_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_examples("placement.md")["by_hand"].place_of("silu#2") == (1, 3)
     assert (tmp_path / "model.py").exists()

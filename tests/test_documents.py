@@ -243,6 +243,7 @@ BAD_JSON = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "expected"), BAD_JSON.values(), ids=BAD_JSON)
 def test_bad_json(text: str, expected: str) -> None:
     with pytest.raises(TraceError) as caught:
@@ -266,6 +267,7 @@ SLOWEST = ("many anchors", "many lists", "many values", "one text of many lines"
 """Seconds each; the first two of all, which would never end, are what matters most."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(20)  # Read to their end, the first two take hours; bench/ has the seconds.
 @pytest.mark.parametrize(
     "text",

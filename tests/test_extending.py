@@ -62,6 +62,7 @@ def test_a_stream_operator_takes_five_files(tmp_path: Path) -> None:
     run_example("A stream operator", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "section", sampled(["A function", "A memory model", "A part of a service"], "A memory model")
 )

@@ -124,6 +124,7 @@ def cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_has_no_cycle_of_imports(room: str) -> None:
     edges = import_graph(ROOT)
@@ -201,6 +202,7 @@ MOST_MODULES = 20
 """Files that a folder may have before its subjects are hard to see."""
 
 
+@pytest.mark.slow
 def test_rooms_take_names_from_each_other_at_the_door() -> None:
     count, past = crossings(ROOT)
     assert count > 1000
@@ -254,6 +256,7 @@ IN_FUNCTIONS = {
 """Room or file whose functions import something -> why that is neither at the top nor deferred."""
 
 
+@pytest.mark.slow
 def test_functions_import_nothing() -> None:
     """What is slow to import is deferred by `stepsim.deferred`; all else is imported at the top."""
     found = set()
@@ -286,6 +289,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.M
         require("duckdb", ArgError, advice="; or wait")
 
 
+@pytest.mark.slow
 def test_the_package_is_imported_from_a_zip_file(tmp_path: Path) -> None:
     """Rooms read what they offer by the loader of the package, wherever that is."""
     archive = tmp_path / "packages.zip"
@@ -404,6 +408,7 @@ STEPS = {
 """Steps of a process, each with what it and those before it do not need."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", STEPS)
 def test_nothing_heavy_is_imported_without_need(
     tmp_path: Path, environment: dict[str, str], process: str

@@ -84,6 +84,7 @@ def imports() -> grimp.ImportGraph:
     return grimp.build_graph("stepsim", include_external_packages=True, cache_dir=None)
 
 
+@pytest.mark.slow
 def test_deferred_modules_keep_to_the_contracts(imports: grimp.ImportGraph) -> None:
     graph = deepcopy(imports)
     add_imports(graph, deferred_imports(ROOT))
@@ -110,6 +111,7 @@ def test_a_module_deferred_against_a_contract_is_found(
     assert broken(rules, graph)
 
 
+@pytest.mark.slow
 def test_calls_are_found_in_the_source() -> None:
     source = "import a\nb = deferred('c.d')\nif a:\n    e = stepsim.deferred.deferred('f')\n"
     assert list(deferred_in(source)) == [(2, "c.d"), (4, "f")]

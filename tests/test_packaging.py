@@ -8,6 +8,7 @@ import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 from stepsim import MODEL_VERSION, __version__
@@ -129,6 +130,7 @@ def test_data_files_lie_inside_the_package() -> None:
     assert (package / "machine" / "public_machines.json").is_file()
 
 
+@pytest.mark.slow
 def test_a_wheel_carries_the_files_of_reports(tmp_path: Path) -> None:
     from hatchling.builders.wheel import WheelBuilder
 

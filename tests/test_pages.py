@@ -54,6 +54,7 @@ SLOW = {"timing.md", "parallel.md", "serving.md"}
 """Pages that need an engine of their own, that of a recorded run with a DRAM, or run longest."""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     "page",

@@ -86,6 +86,7 @@ def _run(site: Path, code: str = RUN, **variables: str) -> Sequence[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_the_first_run_compiles_nothing(installed: Path) -> None:
     level = levels_that_run()[0]
     assert _run(installed) == [f"True True installed {level} []"]
@@ -100,6 +101,7 @@ def test_the_first_run_compiles_nothing(installed: Path) -> None:
     assert not (installed.parent / "cache").exists()
 
 
+@pytest.mark.long
 def test_what_does_not_fit_is_compiled(installed: Path) -> None:
     # A setting of the compiler, and then a source that was changed.
     code = "from stepsim.kernels.engine import run; print(run.is_stored())"
@@ -110,6 +112,7 @@ def test_what_does_not_fit_is_compiled(installed: Path) -> None:
     assert _run(installed, code) == ["False"]
 
 
+@pytest.mark.long
 def test_damaged_code_is_compiled_anew(installed: Path) -> None:
     for path in (installed / "stepsim" / "kernels" / "built").iterdir():
         data = bytearray(path.read_bytes())
@@ -138,6 +141,7 @@ def test_code_of_every_level_runs(wheel: Path, tmp_path: Path) -> None:
         assert _run(tmp_path, code) == [f"True True installed {level} []"]
 
 
+@pytest.mark.long
 def test_code_of_every_level_has_the_same_numbers(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")

@@ -43,13 +43,14 @@ def stepsim(site: Path, *arguments: object, code: int = 0) -> str:
     return done.stdout if code == 0 else done.stderr
 
 
+@pytest.mark.slow
 def test_env_lists_what_is_found_and_from_which_package(site: Path) -> None:
     assert json.loads(stepsim(site, "env", "--json"))["plugins"] == dict.fromkeys(
         PARTS, "stepsim-example 1.0"
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_workload_runs_with_the_function(site: Path) -> None:
     row = json.loads(stepsim(site, "run", "gemm", "--m", 64, "--json"))
     assert (row["workload"], row["status"], row["tile"]) == ("gemm", "ok", "16")
@@ -74,7 +75,7 @@ def test_the_memory_model_is_chosen_by_a_machine(site: Path) -> None:
     assert cycles("--set", "hbm.model=pipes") != cycles()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_parts_of_a_service_are_found_and_run(site: Path, tmp_path: Path) -> None:
     parts = (
         "--source", "bursts:bursts=2,size=3", "--scheduler", "shortest-first",
@@ -95,6 +96,7 @@ def test_the_parts_of_a_service_are_found_and_run(site: Path, tmp_path: Path) ->
     assert "unknown scheduler 'shortest-fist'; did you mean 'shortest-first'?" in missing
 
 
+@pytest.mark.slow
 def test_the_trace_format_is_recognized(site: Path, tmp_path: Path) -> None:
     log = tmp_path / "router.log"
     log.write_text("tern 1\n0 0 17 3\n0 0 5 17\n0 1 2 40\n0 1 2 41\n")

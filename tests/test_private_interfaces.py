@@ -87,6 +87,7 @@ def private_names(tree: ast.AST) -> tuple[set[str], set[str], set[str]]:
     return own, attributes, foreign
 
 
+@pytest.mark.slow
 def test_no_other_private_interface_is_used() -> None:
     found = {
         path.relative_to(ROOT).as_posix(): private_names(parsed(path))

@@ -27,6 +27,7 @@ def _called(decorator: ast.expr) -> str:
     return ast.unparse(called).rpartition(".")[2]
 
 
+@pytest.mark.slow
 def test_property_tests_have_a_profile() -> None:
     root = Path(__file__).parents[1]
     missing = {

@@ -40,6 +40,7 @@ def test_every_value_is_shown(value: object, text: str) -> None:
     assert shown(value) == text
 
 
+@pytest.mark.slow
 def test_long_values_are_cut_without_being_written() -> None:
     begin = time.process_time()
     for value in ([1] * 20_000_000, "a" * 100_000_000, dict.fromkeys(range(1_000_000))):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import stepsim
 
 PACKAGE = Path(stepsim.__file__).parent
@@ -27,6 +29,7 @@ OF_OTHERS = {
 collected, which are shipped as they are."""
 
 
+@pytest.mark.slow
 def test_pages_that_are_named_exist() -> None:
     missing = []
     for path in FILES:

@@ -66,6 +66,7 @@ def _problems(calls: list[tuple[Subject, str, str]]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_example_works(room: str) -> None:
     for subject in ROOMS[room]:

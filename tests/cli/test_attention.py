@@ -128,6 +128,7 @@ def test_inspect_reads_what_run_reads(attend, tmp_path: Path) -> None:
     assert [ran[name] for name in names] == [seen["numbers"][name] for name in names]
 
 
+@pytest.mark.slow
 def test_windows_and_steps_of_longer_files(attend, tmp_path: Path) -> None:
     requests = RequestTrace(np.array(LENGTHS[::-1] + LENGTHS), np.full(16, 2))
     requests.to_parquet(tmp_path / "q.parquet")

@@ -88,6 +88,7 @@ def test_equal_runs_differ_in_nothing(made: Made, cli: Cli) -> None:
     assert "no input of the run changed" in cli("compare", a, a, "--markdown").out.lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--json"], ["--markdown"]])
 def test_the_gate_ends_with_exit_code_1(made: Made, cli: Cli, form: list[str]) -> None:
     a, b = made("a"), made("b", "--rows", 128)
@@ -245,6 +246,7 @@ def _gate(cli: Cli, *arguments: object) -> Outcome:
     return cli("sweep", "compare", *arguments)
 
 
+@pytest.mark.slow
 def test_the_gate_of_sweeps(
     sweeps: tuple[Path, Path], cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -284,6 +286,7 @@ def _slower(found):  # type: ignore[no-untyped-def]
     return replace(found, changes=(*worse, third, *rest), new_failures=(failing,)), first.label
 
 
+@pytest.mark.slow
 def test_the_stalls_of_the_worst_run_of_a_sweep(tmp_path: Path, cli: Cli) -> None:
     """Sweeps of a workload of the user, whose file is edited in between."""
     spec = {"workload": "linear.py:linear", "grid": {"tile": [8, 16]}, "units": True}
@@ -303,6 +306,7 @@ def test_the_stalls_of_the_worst_run_of_a_sweep(tmp_path: Path, cli: Cli) -> Non
     assert cli("sweep", "compare", tmp_path / "a", tmp_path / "b").code == 2
 
 
+@pytest.mark.slow
 def test_a_gate_notices_designs_that_are_gone(
     sweeps: tuple[Path, Path], tmp_path: Path, cli: Cli
 ) -> None:
@@ -326,6 +330,7 @@ def test_a_gate_notices_designs_that_are_gone(
     assert cli("sweep", "compare", a, b, "--by", "layer", *gate, "--allow-missing").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [[], ["--by", "layer"]])
 def test_a_gate_notices_a_sweep_that_is_not_finished(
     sweeps: tuple[Path, Path], tmp_path: Path, cli: Cli, by: list[str]

@@ -35,6 +35,7 @@ def folder(compiled: Path, tmp_path: Path) -> Path:
     return tmp_path / "plan"
 
 
+@pytest.mark.slow
 def test_a_folder_has_all_files(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     assert names == {
@@ -66,6 +67,7 @@ def test_tables_say_what_was_decided(cli: Cli, tmp_path: Path) -> None:
     assert found["simulated_cycles"] <= 1.005 * found["unbounded_cycles"]
 
 
+@pytest.mark.slow
 def test_a_plan_runs_as_it_was_simulated(cli: Cli, folder: Path) -> None:
     plan = st.design.Plan.load(folder / "plan.yaml")
     found = json.loads(cli("run", str(folder), "--json").out)
@@ -80,6 +82,7 @@ def test_a_plan_runs_as_it_was_simulated(cli: Cli, folder: Path) -> None:
     assert json.loads(cli("run", str(folder), "--machine", "sda-1024", "--json").out)["cycles"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", sampled([("why",), ("inspect",), ("size",)], ("why",)))
 def test_other_commands_take_a_plan(cli: Cli, folder: Path, command: tuple[str, ...]) -> None:
     outcome = cli(*command, str(folder))
@@ -87,6 +90,7 @@ def test_other_commands_take_a_plan(cli: Cli, folder: Path, command: tuple[str, 
     assert "gpt2-medium block" in outcome.out
 
 
+@pytest.mark.slow
 def test_sweeps_take_plans_and_designs(cli: Cli, folder: Path, tmp_path: Path) -> None:
     specs = {
         "plan": f"workload: {folder.name}\ngrid:\n  machine.hbm.latency: [31, 62]\n",
@@ -136,6 +140,7 @@ def test_a_file_of_a_user_is_compiled(cli: Cli, tmp_path: Path) -> None:
     assert "did you mean 'model'?" in refused.err
 
 
+@pytest.mark.slow
 def test_files_of_models_are_compiled_and_checked(cli: Cli, tmp_path: Path) -> None:
     config = transformer("llama", 32, 48, 2, 2, 1, 100, attn_logit_softcapping=30.0)
     folder = write_config(tmp_path / "tiny", config).parent
@@ -148,6 +153,7 @@ def test_files_of_models_are_compiled_and_checked(cli: Cli, tmp_path: Path) -> N
     assert "attn_logit_softcapping 30.0 is not modeled" in outcome.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -185,7 +191,7 @@ EXPERTS = ("qwen3-30b-a3b", "--tokens", "8", "--hidden", "16", "--inner", "8", "
            "--unroll", "1024")  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_experts_are_sized_over_traces_and_run_with_others(cli: Cli, tmp_path: Path) -> None:
     trace, other = str(tmp_path / "routing.parquet"), str(tmp_path / "other.parquet")
     synth = ("trace", "synth", "--experts", "4", "--k", "2", "--tokens", "16")
@@ -258,6 +264,7 @@ def test_pages_are_made_of_runs_of_a_plan(cli: Cli, folder: Path, tmp_path: Path
     assert "attn.q.linear" in (tmp_path / "plan.html").read_text()
 
 
+@pytest.mark.slow
 def test_pages_of_plans_that_need_more_say_how(cli: Cli, tmp_path: Path) -> None:
     where = str(tmp_path / "groups")
     assert cli("compile", *SMALL, "--budget", "600B", "--out", where).code == 0
@@ -266,6 +273,7 @@ def test_pages_of_plans_that_need_more_say_how(cli: Cli, tmp_path: Path) -> None
     assert f"stepsim run {where} --group N --record --out run.parquet" in refused.err
 
 
+@pytest.mark.slow
 def test_a_plan_is_tuned(cli: Cli, folder: Path, tmp_path: Path) -> None:
     spec = tmp_path / "tune.yaml"
     spec.write_text(
@@ -361,6 +369,7 @@ def test_arguments_with_defaults_that_change_have_no_option(cli: Cli, tmp_path: 
     assert [text for text in ("--widths", "--named") if text in shown] == []
 
 
+@pytest.mark.slow
 def test_the_help_of_a_file_names_its_functions(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +397,7 @@ def test_the_help_of_a_file_names_its_functions(
         assert "functions: layer, clashing, helping, modelled, inverse, mutable" in refused.err
 
 
+@pytest.mark.slow
 def test_arguments_of_a_function_are_options(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OF_FUNCTION)
     target = f"{tmp_path}/own.py:layer"

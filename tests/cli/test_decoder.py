@@ -45,6 +45,7 @@ def test_table_names_variant_and_stages(decode) -> None:
     assert "left out: norms before attention and before the experts; rotary em" in outcome.out
 
 
+@pytest.mark.slow
 def test_what_is_left_out_stands_in_the_output(decode) -> None:
     whole = decode("--json", "--tile", 4, "--strategy", "dynamic", variant=None).json()
     assert whole["parts"] == "norms+qkv+rotary+attention+output+residuals+router+experts"
@@ -136,6 +137,7 @@ def test_windows_of_both_files(decode, requests: Path, tmp_path: Path) -> None:
         assert found[name] == alone[name]
 
 
+@pytest.mark.slow
 def test_inspect_has_numbers_when_both_files_are_given(decode) -> None:
     found = decode("--json", command="inspect").json()
     ran = decode("--json").json()

@@ -141,7 +141,7 @@ def test_help_of_warmup_names_every_engine(cli: Cli) -> None:
         assert f"'{name}'" in shown
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_engines_are_compiled_in_processes_at_the_same_time(tmp_path: Path) -> None:
     # Two short ones, of an engine that is compiled into an empty folder.
     environment = {**os.environ, "STEPSIM_CACHE_DIR": str(tmp_path)}

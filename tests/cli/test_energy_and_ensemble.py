@@ -45,6 +45,7 @@ def test_a_missing_entry_is_bad_input(cli: Cli, base: list[str]) -> None:
     assert "add energy.flop_pj_bf16 to the table" in said(cli(*base, *values), code=2)
 
 
+@pytest.mark.slow
 def test_disturbed_runs_beside_a_run_and_what_is_noise(
     cli: Cli, base: list[str], tmp_path: Path
 ) -> None:
@@ -103,6 +104,7 @@ def test_an_ensemble_is_checked_before_the_run(
     assert expected in text
 
 
+@pytest.mark.slow
 def test_runs_that_do_not_fit_are_compared_by_their_cycles(
     cli: Cli, base: list[str], tmp_path: Path
 ) -> None:

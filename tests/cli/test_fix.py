@@ -74,6 +74,7 @@ def test_a_fix_of_why_gives_its_cycles_in_runs_and_sweeps(
         assert found["compute_utilization"] == run["flops"] / (12 * run["cycles"])
 
 
+@pytest.mark.slow
 def test_a_fix_of_another_program_is_refused_before_anything_runs(
     cli: Cli, workload: str, fix: Path, tmp_path: Path
 ) -> None:

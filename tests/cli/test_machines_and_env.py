@@ -150,6 +150,7 @@ def test_env_names_the_engine_in_use(cli: Cli) -> None:
     assert "cached, for this processor: " in cli("env").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "origin", "text"),
     [

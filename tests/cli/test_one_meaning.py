@@ -96,6 +96,7 @@ def run_row(cli: Cli, path: Path, workload: str, given: Mapping[str, Any]) -> Ro
     return row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counting", ["executed", "published"])
 @pytest.mark.parametrize("name", sampled(CASES, "moe"))
 def test_run_sweep_and_result(
@@ -132,6 +133,7 @@ POINTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", POINTS)
 def test_reproduced_points(cli: Cli, tmp_path: Path, figure: str) -> None:
     declared, inputs = FIGURES[figure], Inputs()

@@ -377,6 +377,7 @@ def test_what_it_raises_ends_with_its_traceback(
     assert outcome.err.endswith(ending)
 
 
+@pytest.mark.slow
 def test_code_of_users_may_import_pandas(tmp_path: Path) -> None:
     """The command line keeps it from pyarrow alone, for which it would be loaded in vain."""
     file = tmp_path / "tables.py"

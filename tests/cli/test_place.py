@@ -46,6 +46,7 @@ def test_what_cannot_be_placed(cli: Cli, own_file: Path) -> None:
     assert "effort must be" in cli("place", f"{own_file}:own", *on_mesh, "--effort", 0).err
 
 
+@pytest.mark.slow
 def test_operators_on_several_tiles(cli: Cli, own_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "tiles.yaml"
     grid = ("--set", "noc=mesh", "--set", "noc.rows=3", "--set", "noc.cols=5")
@@ -61,7 +62,7 @@ def test_operators_on_several_tiles(cli: Cli, own_file: Path, tmp_path: Path) ->
         assert "--tiles: expected OPERATOR=N" in refused.err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_of_a_design_search_in_its_dies(cli: Cli, tmp_path: Path) -> None:
     folder, file = tmp_path / "design", tmp_path / "placement.yaml"
     made = cli("compile", "gpt2-medium", "--machine", "u55c", "--tokens", 32, "--out", folder)

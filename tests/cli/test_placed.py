@@ -56,6 +56,7 @@ def placed(model: str, place: Any, **values: Any) -> int:
     return st.simulate(scope["own"](**values), machine, place=place).cycles
 
 
+@pytest.mark.slow
 def test_runs_are_placed_by_a_file_and_by_words(cli: Cli, model: str, file: Path) -> None:
     plain = cli("run", model, *_GRID, "--json").json()
     by_rows = cli("run", model, *_GRID, "--place", "row-major", "--json").json()
@@ -96,6 +97,7 @@ def test_placed_runs_have_ensembles_and_tables(cli: Cli, model: str, tmp_path: P
     assert "flatten#1: send" in names
 
 
+@pytest.mark.slow
 def test_placed_runs_are_explained_and_recorded(cli: Cli, model: str, tmp_path: Path) -> None:
     placing = (*_GRID, "--place", "row-major")
     why = cli("why", model, *placing, "--json").json()
@@ -115,6 +117,7 @@ def test_placed_runs_are_explained_and_recorded(cli: Cli, model: str, tmp_path: 
     assert "flits" in pq.read_table(tmp_path / "events.parquet").column("event").to_pylist()
 
 
+@pytest.mark.slow
 def test_the_fix_of_a_placed_run_has_its_places(cli: Cli, model: str, tmp_path: Path) -> None:
     fix = tmp_path / "fix.yaml"
     why = cli("why", model, *_GRID, "--place", "row-major", "--write-fix", fix, "--json").json()
@@ -214,6 +217,7 @@ def test_auto_is_for_the_command_line(model: str) -> None:
         placed(model, "auto")
 
 
+@pytest.mark.slow
 def test_sweeps_place_by_an_axis(model: str, file: Path, tmp_path: Path) -> None:
     spec = {
         "workload": "own.py:own", "machine": "sda-1024",
@@ -233,6 +237,7 @@ def test_sweeps_place_by_an_axis(model: str, file: Path, tmp_path: Path) -> None
     }
 
 
+@pytest.mark.slow
 def test_one_placement_is_for_all_points_of_a_sweep(model: str, file: Path, tmp_path: Path) -> None:
     machine = {f"machine.{key}": value for key, value in _SWEPT.items()}
     spec = {
@@ -293,6 +298,7 @@ def test_a_placed_run_names_its_busiest_link(cli: Cli, model: str) -> None:
     assert "the busiest link" not in cli("run", model, *_GRID).out
 
 
+@pytest.mark.slow
 def test_sweeps_refuse_searched_places_beside_those_of_a_fix(
     cli: Cli, model: str, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def routing_file(folder: Path, experts: int, active: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(sorted(CONFIGS), min(CONFIGS)))
 def test_layers_of_public_models(cli: Cli, tmp_path: Path, lengths: Path, name: str) -> None:
     file = write_config(tmp_path / name, CONFIGS[name])

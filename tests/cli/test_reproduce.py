@@ -10,6 +10,7 @@ import pytest
 from tests.cli.conftest import Cli
 
 
+@pytest.mark.slow
 def test_a_figure_on_synthetic_traces(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "out"
     outcome = cli("reproduce", "15", "--out", out, "--jobs", 1)
@@ -44,6 +45,7 @@ def test_bad_input(cli: Cli, tmp_path: Path, arguments: list[object], message: s
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_the_page_on_validation_needs_data(cli: Cli, tmp_path: Path) -> None:
     outcome = cli("reproduce", "validation", "--data", tmp_path, "--out", tmp_path)
     assert (outcome.code, outcome.out) == (2, "")

@@ -87,6 +87,7 @@ def test_table_shows_numbers_busiest_units_and_speed(run) -> None:
     assert "`stepsim why`" in said[6]
 
 
+@pytest.mark.slow
 def test_times_depend_on_machine_and_depth_but_not_on_the_counting(run) -> None:
     def cycles(*options: object) -> int:
         return run("--json", *options).json()["cycles"]
@@ -147,6 +148,7 @@ def test_a_limit_ends_with_code_1_and_still_reports(run) -> None:
     assert "run failed, stopped by the limit max_cycles" in outcome.err
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own(trace: Path) -> None:
     """As the installed command: it tunes its process, which tests above do not see."""
     code = "from stepsim.cli import main; main()"

@@ -40,6 +40,7 @@ def test_options_and_yaml_are_one_declaration(
     assert json.loads(capsys.readouterr().out)["settings"]["rate"] == 200
 
 
+@pytest.mark.slow
 def test_folder_is_explained_and_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +107,7 @@ def test_values_of_the_machine_are_in_overrides(
     assert "as in overrides: {clock_ghz: ...}" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_pictures_are_written_by_both_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -59,6 +59,7 @@ def _program(chips: int, rows: int) -> st.Program:
     return program
 
 
+@pytest.mark.slow
 def test_runs_are_recorded_and_explained(cli: Cli, model: Path) -> None:
     machine = model.with_name("machine.yaml")
     done = cli("run", f"{model}:own", "--machine", machine, "--record")
@@ -78,6 +79,7 @@ def test_a_machine_without_chips_is_named(cli: Cli, model: Path) -> None:
     assert "silu#2 is on chip 1, but machine 'sda-1024' is a single chip" in done.err
 
 
+@pytest.mark.slow
 def test_a_sweep_over_links_and_rows(cli: Cli, model: Path) -> None:
     spec = {
         "workload": f"{model}:own",

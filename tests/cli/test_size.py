@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from tests.cli.conftest import Cli
 
 LAYER = ("--config", "published", "--tile", 16, "--tile-inter", 32)
 
 
+@pytest.mark.slow
 def test_depths_are_found_written_and_run(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "depths.yaml"
     sizes = cli(

@@ -36,6 +36,7 @@ def options(files: dict[str, Path]) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 def test_new_tokens_of_a_column(cli: Cli, files: dict[str, Path]) -> None:
     new = ["--new-tokens", f"{files['new']},column=tokens"]
     found = cli("run", "step", *options(files), *new, "--json").json()

@@ -177,6 +177,7 @@ def test_info_of_requests(cli: Cli, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", sampled([".png", ".svg"], ".svg"))
 def test_plot(cli: Cli, tmp_path: Path, suffix: str) -> None:
     pytest.importorskip("matplotlib")

@@ -254,6 +254,7 @@ def test_ids_beyond_what_can_be_guessed(cli: Cli, tmp_path: Path, form: str) -> 
         assert "expert id 2000000000 is out of range, expected 0..65535 when the number" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [2, (1 << 18) + 1])
 def test_more_experts_than_can_be_counted(cli: Cli, tmp_path: Path, rows: int) -> None:
     path = tmp_path / "x.npy"
@@ -276,6 +277,7 @@ def test_rows_in_any_order(cli: Cli, tmp_path: Path) -> None:
 # --- Long traces
 
 
+@pytest.mark.slow
 def test_many_loads_are_shown_by_layer(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     write_routing([synthetic_routing(1, 8, 2, seed=0, step=step) for step in range(65)], path)

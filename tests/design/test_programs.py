@@ -44,6 +44,7 @@ def compiled(
     return fuse_kernels(share_converters(kernels_of(scheduled)), budget)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("model", sampled(SMALL, "gpt2-medium", "gemma-3-1b"))
 def test_blocks_have_the_values_of_their_graphs(model: str, phase: Any) -> None:
@@ -58,6 +59,7 @@ def test_blocks_have_the_values_of_their_graphs(model: str, phase: Any) -> None:
     assert simulated(one)[1] == graph.flops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     sampled(
@@ -87,6 +89,7 @@ def test_every_choice_keeps_the_values(how: str) -> None:
     assert simulated(made)[1] == graph.flops
 
 
+@pytest.mark.slow
 @profile(30)
 @given(some.data())
 def test_any_tiles_and_orders_keep_values_and_flops(data: Any) -> None:
@@ -240,6 +243,7 @@ def test_opaque_operators_take_their_declared_cost() -> None:
     assert simulated(fuse_kernels(kernels_of(permute(slow)), 0))[0] > max(cycles, 12345)
 
 
+@pytest.mark.slow
 def test_no_cycle_is_lost_by_folded_buffers() -> None:
     edges = 0
     for model in SMALL:
@@ -251,6 +255,7 @@ def test_no_cycle_is_lost_by_folded_buffers() -> None:
     assert edges > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("model", sampled(SMALL, "gemma-3-1b"))
 def test_one_buffer_everywhere_keeps_values(model: str, phase: Any) -> None:
@@ -266,6 +271,7 @@ def test_one_buffer_everywhere_keeps_values(model: str, phase: Any) -> None:
     assert converter_bytes(one) == one.converter_bytes == two.converter_bytes // 2
 
 
+@pytest.mark.slow
 def test_packed_loads_are_not_slower() -> None:
     one = compiled(block("gpt2-medium", "decode", **SMALL["gpt2-medium"]))
     assert simulated(pack(one))[0] < simulated(one)[0]

@@ -68,6 +68,7 @@ def test_a_program_has_the_values_of_numpy(routing: Any, tile: int) -> None:
     np.testing.assert_allclose(found, expected(values, 4), atol=1e-4)
 
 
+@pytest.mark.slow
 @given(
     some.integers(1, 9), some.integers(1, 5), some.integers(0, 99), some.integers(1, 6), some.data()
 )
@@ -83,6 +84,7 @@ def test_any_layer_has_the_values_of_numpy(
     np.testing.assert_allclose(found, expected(values, experts), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -137,6 +139,7 @@ def test_bounds_of_costs_are_reached() -> None:
         flops.at({"routing": np.full((4, 1), 2)})
 
 
+@pytest.mark.slow
 def test_full_size_parameters() -> None:
     found = routed_parameters(moe_block("qwen3-30b-a3b", tokens=1))
     assert found.bound - found.fixed == 8 * 3 * 2048 * 768  # one row reads eight experts

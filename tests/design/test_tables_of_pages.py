@@ -19,6 +19,7 @@ def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_published_requests() -> None:
     lines = []
     for row in published_rows("published"):
@@ -31,7 +32,7 @@ def test_published_requests() -> None:
     assert f"|---|---|---|---|---|---|---|\n{''.join(lines)}\n" in page("compile.md")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_orders_of_blocks() -> None:
     rows = re.findall(
         r"^\| ([\w.-]+), (prompt of|a token after) (\d+) \| (.*) \|$",
@@ -53,7 +54,7 @@ def test_orders_of_blocks() -> None:
         assert cells.split(" | ") == shown, model
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_bytes_of_fifos_in_decoding() -> None:
     text = page("fifo-sizing-lp.md")
     rows = re.findall(

@@ -100,7 +100,7 @@ def test_random_traffic_on_random_descriptions(seed: int, skip: bool) -> None:
     _compare(rng, _random_spec(rng), 200, skip)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_presets_and_many_descriptions() -> None:
     done = 0
     for seed in range(12):

@@ -32,6 +32,7 @@ def test_every_group_is_stored() -> None:
     assert list(json.loads(STORED.read_text())) == list(GROUPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", COMMON)
 def test_numbers_are_those_that_are_stored(group: str) -> None:
     assert not differing([group])
@@ -50,12 +51,12 @@ def test_other_numbers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert differing(["requests"]) == ["requests"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_plain_python_has_the_same_numbers() -> None:
     run(["cases", "requests", "hardware"], NUMBA_DISABLE_JIT="1")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_compiler
 @pytest.mark.timeout(600)
 def test_code_for_any_processor_has_the_same_numbers(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def test_links_of_several_dimensions_are_changed_together() -> None:
     assert first.cycles == st.simulate(known.program(), faster).cycles
 
 
+@pytest.mark.slow
 @profile(40, thorough=500)
 @given(chip_programs())
 def test_no_run_is_shorter_than_its_bounds(case: tuple[st.Program, st.Machine]) -> None:

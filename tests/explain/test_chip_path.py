@@ -21,18 +21,21 @@ from tests.simulation.chip_programs import chip_machine, chip_programs, reduced
 TILE = {"tile": [16, 64, 2, 0, 16], "level": 0}  # 2048 bytes
 
 
+@pytest.mark.slow
 @profile(60, thorough=1000)
 @given(chip_networks(random_networks(max_slack=1)))
 def test_segments_add_up_in_random_networks(network: Network) -> None:
     check(network)
 
 
+@pytest.mark.slow
 @profile(30, thorough=500)
 @given(chip_networks(hs.one_of(routed_networks(), faulty_networks())))
 def test_segments_add_up_in_routed_and_faulty_networks(network: Network) -> None:
     check(network)
 
 
+@pytest.mark.slow
 @profile(40, thorough=500)
 @given(chip_programs())
 def test_segments_add_up_in_random_programs(case: tuple[st.Program, st.Machine]) -> None:

@@ -20,6 +20,7 @@ from tests.functional.random_programs import random_program
 from tests.property_profile import profile
 
 
+@pytest.mark.slow
 @profile(16)
 @given(
     seed=draw.integers(0, 10_000),
@@ -44,6 +45,7 @@ def test_suggestions_are_what_a_run_gives(seed: int, depth: int, model: str) -> 
     assert max(map(len, checked)) <= 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", KNOWN_ANSWERS, ids=lambda known: known.name)
 def test_texts_fit_and_begin_with_the_verdict(known) -> None:
     found = st.why(*known.before())

@@ -13,6 +13,7 @@ _ALIKE = 0.005
 """Difference of gains below which the smaller change may come first."""
 
 
+@pytest.mark.slow
 @_EACH
 def test_the_first_suggestion_is_the_largest_lever(lever: Lever) -> None:
     cycles, pair = lever.run(), len(lever.kinds) > 1
@@ -34,6 +35,7 @@ def test_the_first_suggestion_is_the_largest_lever(lever: Lever) -> None:
     assert first.cycles <= min(buildable) + _ALIKE * cycles
 
 
+@pytest.mark.slow
 def test_two_changes_are_tried_together_only_where_one_is_not_enough() -> None:
     for lever in LEVERS:
         found = st.what_if(*lever.made())

@@ -128,6 +128,7 @@ def test_worked_examples(example: Example) -> None:
     check(example.network)
 
 
+@pytest.mark.slow
 @profile(100)
 @given(NETWORKS)
 def test_segments_add_up_in_random_networks(network: Network) -> None:

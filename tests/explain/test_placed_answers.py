@@ -39,6 +39,7 @@ def test_the_verdict_names_the_link_and_its_streams(known: PlacedAnswer) -> None
     assert ("share it" in verdict.sentence) == (len(known.streams) > 1)
 
 
+@pytest.mark.slow
 @_EACH
 def test_the_first_suggestion_gives_its_gain_to_the_cycle(known: PlacedAnswer) -> None:
     why = _why(known)
@@ -49,6 +50,7 @@ def test_the_first_suggestion_gives_its_gain_to_the_cycle(known: PlacedAnswer) -
     assert first.gain > 0.4
 
 
+@pytest.mark.slow
 @_EACH
 def test_the_first_suggestion_is_a_fix(known: PlacedAnswer, tmp_path: Path) -> None:
     program, machine, placement = known.before()
@@ -63,6 +65,7 @@ def test_the_first_suggestion_is_a_fix(known: PlacedAnswer, tmp_path: Path) -> N
         assert again.cycles == first.cycles
 
 
+@pytest.mark.slow
 @_EACH
 def test_changes_of_the_network_are_variants(known: PlacedAnswer) -> None:
     program, machine, placement = known.before()
@@ -71,6 +74,7 @@ def test_changes_of_the_network_are_variants(known: PlacedAnswer) -> None:
         assert one.variant.applied(prepared).run().cycles == one.cycles
 
 
+@pytest.mark.slow
 @profile(30)
 @given(placed_programs())
 def test_no_run_is_shorter_than_its_busiest_link_takes(case: Any) -> None:

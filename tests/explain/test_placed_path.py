@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import pytest
 from hypothesis import given
 
 import stepsim as st
@@ -19,18 +20,21 @@ from tests.property_profile import profile
 from tests.simulation.placed_programs import placed_programs
 
 
+@pytest.mark.slow
 @profile(60)
 @given(placed_networks(random_networks(max_slack=1)))
 def test_segments_add_up_in_random_networks(network: Network) -> None:
     check(network)
 
 
+@pytest.mark.slow
 @profile(30)
 @given(placed_networks(routed_networks()))
 def test_segments_add_up_in_routed_networks(network: Network) -> None:
     check(network)
 
 
+@pytest.mark.slow
 @profile(40)
 @given(placed_programs())
 def test_segments_add_up_in_random_programs(case: Any) -> None:

@@ -32,6 +32,7 @@ def _bounds(prepared: st.simulation.Prepared) -> dict[str, Resource]:
     return {one.kind: one for one in speed_of_light(prepared).resources}
 
 
+@pytest.mark.slow
 @profile(30)
 @given(
     seed=draw.integers(0, 10_000),
@@ -56,6 +57,7 @@ def test_no_run_is_shorter_than_a_bound(
     assert light.largest is None or light.distance >= 0
 
 
+@pytest.mark.slow
 @profile(40)
 @given(seed=draw.integers(0, 10_000), overrides=_MACHINES)
 def test_a_bound_holds_when_all_else_is_free(seed: int, overrides: dict[str, object]) -> None:

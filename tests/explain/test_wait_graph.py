@@ -37,6 +37,7 @@ def test_worked_examples_are_as_long_as_they_ran(example: Example) -> None:
     assert length_of(run, example.network.timing) == run.totals.cycles
 
 
+@pytest.mark.slow
 @profile(100)
 @given(NETWORKS)
 def test_random_networks_are_as_long_as_they_ran(network: Network) -> None:

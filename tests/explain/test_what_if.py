@@ -53,6 +53,7 @@ def assert_reruns(
         assert row["description"]
 
 
+@pytest.mark.slow
 @profile(30)
 @given(drawn_programs(), hs.sampled_from(("sda-1024", "sda-hdl")), hs.sampled_from((2, 3, None)))
 def test_every_row_is_a_rerun(program: st.Program, machine: str, depth: int | None) -> None:

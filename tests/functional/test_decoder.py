@@ -310,6 +310,7 @@ TOGETHER = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stages", "strategy"), sampled_rows(TOGETHER, TOGETHER[::2]))
 def test_stages_alone_and_together(stages: str, strategy: str) -> None:
     check(parts=stages, strategy=strategy)

@@ -75,6 +75,7 @@ def test_swiglu(batch, hidden, inner, tile, tile_inter):
     assert simulate(small, "sda-hdl").status == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tile", "regions"),
     sampled_rows(

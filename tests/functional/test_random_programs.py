@@ -11,6 +11,7 @@ from tests.samples import sampled
 SEEDS = 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", sampled(range(0, SEEDS, 10), *range(0, SEEDS, 30)))
 def test_values_and_times_agree_on_every_token(first):
     compared = [

@@ -44,6 +44,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scalar", sampled(["f32", "bf16"], "bf16"))
 @pytest.mark.parametrize("tile", sampled([1, 4, 8, "dynamic"], 4, "dynamic"))
 @pytest.mark.parametrize("name", LAYERS)

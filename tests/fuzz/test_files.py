@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(
 SEEDS = st.integers(0, 2**63 - 1)
 
 
+@pytest.mark.slow
 @repeatable(100)
 @given(SEEDS)
 def test_damaged_yaml(seed: int) -> None:
@@ -41,12 +42,14 @@ def test_damaged_json(seed: int) -> None:
     json_files.one(random.Random(seed))
 
 
+@pytest.mark.slow
 @repeatable(400)
 @given(SEEDS)
 def test_damaged_traces(seed: int) -> None:
     traces.one(random.Random(seed))
 
 
+@pytest.mark.slow
 @repeatable(40)
 @given(SEEDS)
 def test_damaged_parts_of_a_sweep(seed: int) -> None:

@@ -41,6 +41,7 @@ PARTS = 20 if THOROUGH else 1
 """Parts that test processes share."""
 
 
+@pytest.mark.slow
 @pytest.mark.fuzz
 @pytest.mark.timeout(0 if THOROUGH else 600)
 @pytest.mark.filterwarnings("ignore")

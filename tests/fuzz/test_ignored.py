@@ -59,6 +59,7 @@ def base_of(name: str, parts: str | None, blocks: bool) -> dict[str, Any]:
     return {key: value for key, value in base.items() if blocks or key != "block"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "which", "parts"), CASES)
 def test_every_parameter_counts(name: str, which: str, parts: str | None) -> None:
     """In a program of some parts of a decoder it counts as well, or it is refused."""

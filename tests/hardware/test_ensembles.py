@@ -23,6 +23,7 @@ def layer() -> st.Program:
     return shape.build(Data.of()).program
 
 
+@pytest.mark.slow
 def test_members_are_runs_with_the_changes_that_were_drawn() -> None:
     program = layer()
     found = st.hardware.ensemble(program, runs=8, seed=3)
@@ -46,6 +47,7 @@ def test_members_are_runs_with_the_changes_that_were_drawn() -> None:
         assert st.hardware.simulate(program, machine).cycles == cycles
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_members_on_any_number_of_threads() -> None:
     one, again = (
         st.hardware.ensemble(layer(), runs=runs, threads=threads)
@@ -65,6 +67,7 @@ def test_a_turn_begins_at_a_port_that_there_is() -> None:
     assert found.cycles == (st.hardware.simulate(layer()).cycles,)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("signals_by_default")
 def test_an_interrupt_ends_the_members_under_way() -> None:
     long = Swiglu(batch=2048, hidden=2048, intermediate=2048, tile=32, tile_inter=32)

@@ -142,6 +142,7 @@ def test_tables() -> None:
     assert result.offchip_bytes == 512 * 32
 
 
+@pytest.mark.slow
 def test_plain_python_gives_the_same() -> None:
     from stepsim.hardware.image import build_image
     from stepsim.kernels.hardware.clock import run_hardware

@@ -33,6 +33,7 @@ _QUICK = ("data one cycle later", "queues of 32")
 """Left in the suite that runs at every change."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", sampled(_CHANGES, *_QUICK))
 def test_errors_are_those_of_the_exact_model(change: str) -> None:
     values, mean, worst = _CHANGES[change]

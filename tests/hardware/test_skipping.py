@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from hypothesis import assume, given, strategies as draw
 
 import stepsim as st
@@ -82,6 +83,7 @@ def _counts(result: HardwareResult) -> object:
     }
 
 
+@pytest.mark.slow
 @profile(25)
 @given(networks(), _MACHINES)
 def test_skipping_equals_looking_at_every_cycle(network: Network, machine: Machine) -> None:

@@ -59,6 +59,7 @@ def _reshaped(draw: st.DrawFn) -> tuple[ITensor, tuple[int, ...]]:
     return it, (*shape, left)
 
 
+@pytest.mark.slow
 @given(_reshaped())
 @profile(300)
 def test_a_view_keeps_every_element_of_every_token(pair: tuple[ITensor, tuple[int, ...]]) -> None:

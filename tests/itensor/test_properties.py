@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given, strategies as st
 
 from stepsim.itensor import (
@@ -31,6 +32,7 @@ def pairs(
     )
 
 
+@pytest.mark.slow
 @given(streams())
 @profile(300)
 def test_sizes_of_a_type_equal_its_enumeration(it: ITensor) -> None:
@@ -56,6 +58,7 @@ def test_sizes_of_a_type_equal_its_enumeration(it: ITensor) -> None:
         assert tokens_of(once) == sorted(last, key=last.__getitem__)
 
 
+@pytest.mark.slow
 @given(pairs() | st.tuples(streams(), streams()))
 @profile(400)
 def test_streams_match_iff_their_tokens_are_equal(pair: tuple[ITensor, ITensor]) -> None:
@@ -86,6 +89,7 @@ def test_other_spellings_of_a_stream_match(data: st.DataObject) -> None:
     assert matches(it, again)
 
 
+@pytest.mark.slow
 @given(pairs(source_revisits=False))
 @profile(300)
 def test_chunks_are_the_least_of_equal_halves(pair: tuple[ITensor, ITensor]) -> None:
@@ -105,6 +109,7 @@ def test_live_cells_are_those_of_the_best_order(pair: tuple[ITensor, ITensor]) -
     assert live_lower_bound(*pair) == most_live(*pair)
 
 
+@pytest.mark.slow
 @given(pairs(source_revisits=False))
 @profile(150)
 def test_shared_loops_fill_and_drain_whole_chunks(pair: tuple[ITensor, ITensor]) -> None:

@@ -128,6 +128,7 @@ def test_units_of_every_kind_are_in_examples() -> None:
     assert [kind.name for code, kind in enumerate(KINDS) if code not in found] == []
 
 
+@pytest.mark.slow
 @profile(30, thorough=1500)
 @given(
     st.one_of(
@@ -142,6 +143,7 @@ def test_random_networks(network: Network) -> None:
     )
 
 
+@pytest.mark.slow
 @profile(20, thorough=500)
 @given(st.one_of(random_networks(max_slack=1), routed_networks(), scan_networks()), st.booleans())
 def test_recorded_networks(network: Network, paces: bool) -> None:
@@ -157,6 +159,7 @@ def test_recorded_networks(network: Network, paces: bool) -> None:
     assert run.journal.has_paces == paces
 
 
+@pytest.mark.slow
 @profile(15, thorough=500)
 @given(st.one_of(random_networks(max_slack=1), routed_networks(), function_networks()))
 def test_slots_used_again(network: Network) -> None:
@@ -178,6 +181,7 @@ def test_memory(timing: TimingParams, traffic: list[Traffic], seed: int, small: 
     assert found == per_cycle(timing, traffic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["published", "interleaved", "uncontended"])
 @pytest.mark.parametrize("channels", [1, 5, 8192])
 def test_ports_that_do_not_issue(model: str, channels: int) -> None:

@@ -77,6 +77,7 @@ def stored(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_second_entry_is_loaded(folder: Path) -> None:
     assert not is_stored()
@@ -363,6 +364,7 @@ print(cached_entry(twice, Numbers(np.int64))(Numbers(np.array([21]))))
 """
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("size", sampled([0, 50, 500], 50))
 def test_a_disk_that_takes_no_more_costs_only_the_compilation(

@@ -163,7 +163,7 @@ print(stepsim.__file__, cached, result.cycles)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_compiler
 def test_an_edit_in_another_kernel_file_is_never_missed(tmp_path: Path) -> None:
     package = tmp_path / "stepsim"
@@ -221,7 +221,7 @@ print(entry.origin.how, entry.origin.path is not None, entry.is_stored())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_compiler
 def test_what_was_imported_before_an_edit_is_not_stored(tmp_path: Path) -> None:
     package = tmp_path / "stepsim"

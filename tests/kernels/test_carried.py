@@ -22,6 +22,7 @@ from tests.property_profile import profile
 NAMES = ("engine", "interpreter")
 
 
+@pytest.mark.slow
 @profile(60)
 @given(placed_networks(random_networks(max_slack=1)))
 def test_engine_agrees_with_the_interpreter(network: Network) -> None:
@@ -30,6 +31,7 @@ def test_engine_agrees_with_the_interpreter(network: Network) -> None:
     check_all(network, engine)
 
 
+@pytest.mark.slow
 @profile(50)
 @given(placed_networks(st.one_of(routed_networks(), faulty_networks())))
 def test_routed_and_faulty_networks_agree(network: Network) -> None:
@@ -38,6 +40,7 @@ def test_routed_and_faulty_networks_agree(network: Network) -> None:
     check_all(network, engine)
 
 
+@pytest.mark.slow
 @profile(30)
 @given(placed_networks(random_networks(max_slack=1)), st.integers(0, 2**16))
 def test_order_of_units_in_the_interpreter_changes_nothing(network: Network, seed: int) -> None:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 """They compile an engine."""
 
 
+@pytest.mark.long
 @profile(25, thorough=1500)
 @given(chip_networks(with_dram(random_networks(max_slack=1)), memories=False))
 def test_engine_agrees_with_the_interpreter(network: Network) -> None:

@@ -267,6 +267,7 @@ print(run.is_stored())
 """
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_entries_beyond_an_array_are_noticed_when_asked(tmp_path: Path) -> None:
     script = tmp_path / "checked.py"

@@ -81,6 +81,7 @@ def test_functions_are_no_part_of_the_cache_key(fresh: pytest.MonkeyPatch, tmp_p
     assert source_digest() == without
 
 
+@pytest.mark.slow
 def test_memory_models_that_cannot_be_used_are_named_and_the_rest_works(tmp_path: Path) -> None:
     problems = {
         "fine:issue": "fine:issue is a function, expected a MemoryModel",
@@ -112,6 +113,7 @@ print(p.metrics().flops, st.simulate(p).flops)
 """
 
 
+@pytest.mark.slow
 def test_functions_of_packages_may_have_one_name(tmp_path: Path) -> None:
     """They are data, so that nothing in the engine goes by the name."""
     (tmp_path / "stepsim").symlink_to(Path(stepsim.__file__).parent)

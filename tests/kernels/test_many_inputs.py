@@ -145,12 +145,14 @@ def test_plans_are_those_of_a_scan(inputs: int, seed: int) -> None:
     _agree(merging(inputs, seed))
 
 
+@pytest.mark.slow
 @profile(40, 1500)
 @given(inputs=SIZES, seed=SEEDS)
 def test_merges_of_many_inputs_agree(inputs: int, seed: int) -> None:
     _agree(merging(inputs, seed))
 
 
+@pytest.mark.slow
 @profile(40, 1500)
 @given(inputs=SIZES, seed=SEEDS)
 def test_reassembles_of_many_inputs_agree(inputs: int, seed: int) -> None:

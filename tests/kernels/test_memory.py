@@ -136,6 +136,7 @@ ports = st.builds(
 )
 
 
+@pytest.mark.slow
 @profile(60)
 @given(timings(), st.lists(ports, min_size=1, max_size=6), st.integers(0, 2**32), st.booleans())
 def test_skipping_periods_changes_nothing(

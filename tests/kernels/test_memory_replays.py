@@ -72,6 +72,7 @@ def ends(
     return last
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: "-".join(map(str, run)))
 def test_accesses_of_workloads(recorded: list[dict[str, Any]], run: Any) -> None:
     _, model, channels, interval, _, widest = run

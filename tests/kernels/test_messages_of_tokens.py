@@ -28,6 +28,7 @@ NAMES = ("engine", "interpreter")
 TILE = {"tile": [16, 64, 2, 0, 16], "level": 0}  # 2048 bytes
 
 
+@pytest.mark.slow
 @profile(60, thorough=1500)
 @given(chip_networks(random_networks(max_slack=1)))
 def test_engine_agrees_with_the_interpreter(network: Network) -> None:
@@ -174,6 +175,7 @@ def test_a_token_alone_takes_what_the_formula_says(topology: str, to: int) -> No
     assert engine.tokens["a"][0][0] - created == hops * int(100.25 + 2048 / 53.7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_a_full_link_carries_its_bandwidth(topology: str) -> None:
     b = NetBuilder(TimingParams(), 8)
@@ -221,6 +223,7 @@ def test_a_slow_consumer_holds_up_its_producer() -> None:
     assert taken[-(2 + window + 4) - 2] <= last <= taken[-(2 + window + 4) + 2]
 
 
+@pytest.mark.slow
 def test_more_messages_than_the_memory_of_a_run_begins_with() -> None:
     b = NetBuilder(TimingParams(), None)
     for number in range(3):

@@ -103,6 +103,7 @@ def test_code_that_cannot_be_stored_is_used(
     assert _engine(parts.ADD, 2)(_state()) == 14
 
 
+@pytest.mark.slow
 def test_a_part_made_after_another_engine_was_compiled_is_known(parts: Any) -> None:
     assert _engine(kernel(_add), 2)(_state()) == 14  # has no part
     assert _engine(part(_add, "added later"), 3)(_state()) == 21
@@ -130,6 +131,7 @@ for at in (2, 3):
 """
 
 
+@pytest.mark.slow
 def test_an_access_beyond_an_array_leaves_the_part_and_the_engine(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "STEPSIM_CACHE_DIR": str(tmp_path)}
     root = str(Path(__file__).parents[2])

@@ -35,7 +35,7 @@ def stamps(result: Any) -> dict[str, list[int]]:
     return {name: [token[0] for token in tokens] for name, tokens in result.tokens.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @profile(75)
 @given(random_networks().filter(is_deterministic), st.sampled_from([1, 3, None]))
 def test_deeper_fifos_never_slow_a_deterministic_network(network: Network, by: int | None) -> None:
@@ -50,6 +50,7 @@ def test_deeper_fifos_never_slow_a_deterministic_network(network: Network, by: i
     assert deep.cycles <= shallow.cycles
 
 
+@pytest.mark.slow
 @profile(50)
 @given(random_networks(), st.integers(1, 4))
 def test_depth_does_not_change_what_is_sent_without_merges(network: Network, by: int) -> None:

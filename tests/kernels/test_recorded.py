@@ -136,6 +136,7 @@ def test_worked_example(example: Example) -> None:
     check(example.network)
 
 
+@pytest.mark.slow
 @profile(80)
 @given(ANY_NETWORK)
 def test_random_networks(network: Network) -> None:

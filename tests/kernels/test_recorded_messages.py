@@ -43,12 +43,14 @@ def _crossing(network: Network) -> Crossing | None:
     return seen[0] if seen else None
 
 
+@pytest.mark.slow
 @profile(40, thorough=1000)
 @given(ON_CHIPS)
 def test_recorded_runs_are_the_same(network: Network) -> None:
     check(network)
 
 
+@pytest.mark.slow
 @profile(30, thorough=500)
 @given(ON_CHIPS)
 def test_small_pieces_of_memory_change_nothing(network: Network) -> None:
@@ -58,6 +60,7 @@ def test_small_pieces_of_memory_change_nothing(network: Network) -> None:
         assert (getattr(whole, name) == getattr(in_pieces, name)).all(), name
 
 
+@pytest.mark.slow
 @profile(40, thorough=1000)
 @given(ON_CHIPS)
 def test_messages_are_those_of_the_interpreter(network: Network) -> None:

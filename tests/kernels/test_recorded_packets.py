@@ -43,6 +43,7 @@ def _carried(network: Network) -> Any:
     return seen[0] if seen else None
 
 
+@pytest.mark.slow
 @profile(60)
 @given(PLACED)
 def test_recorded_runs_are_the_same(network: Network) -> None:
@@ -85,6 +86,7 @@ def _routes(network: Network) -> list[_Route]:
     return found
 
 
+@pytest.mark.slow
 @profile(60)
 @given(PLACED)
 def test_packets_are_those_of_the_interpreter(network: Network) -> None:

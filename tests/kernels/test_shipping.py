@@ -34,6 +34,7 @@ def first(numbers: Numbers) -> Any:
     return numbers.words[0]
 
 
+@pytest.mark.slow
 def test_processes_are_reported_of_their_level_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

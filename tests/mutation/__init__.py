@@ -5,5 +5,5 @@
 test noticed.
 """
 
-CHOSEN = "not slow and not recorded and not torch"
+CHOSEN = "not slow and not long and not recorded and not torch"
 """Which tests notice a change: those of `make test`."""

@@ -12,7 +12,7 @@ from stepsim import wording
 from tests.mutation import __main__ as tool
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_mutant_that_waits_for_ever_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

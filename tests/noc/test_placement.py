@@ -60,6 +60,7 @@ def test_a_file_is_read_back(tmp_path: Path) -> None:
     assert again != Placement.row_major(diamond(), mesh())
 
 
+@pytest.mark.slow
 def test_a_placement_of_another_process_has_the_hash_of_an_equal_one() -> None:
     placement = Placement.row_major(diamond(), mesh())
     hash(placement)

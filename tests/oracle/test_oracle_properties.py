@@ -50,7 +50,7 @@ def test_failures_do_not_depend_on_host_order(network: Network, seed: int) -> No
     assert_same(result, interpret(network, host_order_seed=seed), accounts=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_generators_cover_the_vocabulary_and_the_ways_to_end() -> None:
     """Otherwise the tests above would say less than they seem to."""
     ops: Counter[str] = Counter()

@@ -41,6 +41,7 @@ def moves(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "operators", "usual"), [(3, 6, 200_000), (11, 99, 200_000), (11, 120, 242_000),
                                      (23, 520, 1_000_000)],
@@ -53,6 +54,7 @@ def test_moves_are_the_usual_ones_times_the_effort(
     assert sum(moves) == _STARTS * max(1, int(effort * usual))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_effort(
     moves: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +72,7 @@ def test_memory_does_not_grow_with_the_effort(
     assert sum(moves) == _STARTS * 3 * 200_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 7, 999, 1000, 1001, 1500])
 def test_parts_of_the_moves_find_the_same_placement(
     monkeypatch: pytest.MonkeyPatch, at_once: int

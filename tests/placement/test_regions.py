@@ -105,7 +105,7 @@ def test_a_design_is_placed_by_its_dies(compiled: st.design.Compiled) -> None:
         assert figures["busiest_link_bytes"] <= figures["row_major_busiest_link_bytes"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_places_a_design_by_its_dies(compiled: st.design.Compiled, tmp_path: Path) -> None:
     compiled.save(tmp_path / "design")
     spec = {

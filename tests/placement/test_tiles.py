@@ -31,6 +31,7 @@ def machine(rows: int = 3, cols: int = 5, noc: str = "mesh") -> st.Machine:
 TILES = {"silu#2": 2, "mul#5": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noc", ["mesh", "torus"])
 @pytest.mark.parametrize("seed", range(3))
 def test_it_is_never_worse_than_row_by_row_with_the_same_tiles(noc: str, seed: int) -> None:
@@ -50,6 +51,7 @@ def test_it_is_never_worse_than_row_by_row_with_the_same_tiles(noc: str, seed: i
     assert again.placement == found.placement
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [{}, {"noc.broadcast": "tree"}])
 def test_bytes_are_those_of_the_run(extra: dict[str, Any]) -> None:
     target = st.load_machine(machine(), extra)
@@ -75,6 +77,7 @@ def _optimum(flows: Flows, topology: Topology, memory: Whole) -> tuple[int, int]
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tiles", sampled([{"x#0": 2}, {"silu#1": 3}, {"x#0": 2, "silu#1": 2}], {"x#0": 2})
 )
@@ -103,6 +106,7 @@ def test_tiles_and_regions_together() -> None:
                  regions={"silu#2": 0, "gelu#3": 1})  # fmt: skip
 
 
+@pytest.mark.slow
 def test_saved_placements_are_read_and_drawn(tmp_path: Any) -> None:
     found = st.place(program(), machine(), tiles=TILES, effort=0.05)
     found.placement.save(tmp_path / "p.yaml")

@@ -60,6 +60,7 @@ def test_what_a_terminal_sends_to_all_does_not_reach_them(_: int) -> None:
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
+@pytest.mark.slow
 def test_processes_that_cannot_start_are_reported_from_those_that_die(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -87,6 +88,7 @@ def test_results_and_errors_of_any_size_come_back(size: int) -> None:
         processes.stop()
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_while_it_sends_is_noticed_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +115,7 @@ def blocked() -> set[int]:
     return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])}
 
 
+@pytest.mark.slow
 def test_processes_leave_the_signals_of_a_terminal_to_this_one() -> None:
     before = blocked()
     processes = FreshProcesses(1, "json")
@@ -131,6 +134,7 @@ def _error_of_a_pool(fork: bool, answers: Connection) -> None:
         answers.send(str(error))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fork", sampled([False, True], False))
 def test_a_daemonic_process_is_refused_children(fork: bool) -> None:
     """As of a worker of multiprocessing.Pool; Python would raise an AssertionError."""

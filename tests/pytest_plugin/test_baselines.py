@@ -57,6 +57,7 @@ _ENTRIES = draw.builds(
 _CHECKS = draw.dictionaries(_TEXT, _ENTRIES, min_size=1, max_size=2)
 
 
+@pytest.mark.slow
 @profile(30)
 @given(baselines=draw.dictionaries(_TEXT, _CHECKS, max_size=3))
 def test_what_is_written_is_read(

@@ -174,6 +174,7 @@ def test_a_simulator_that_changed_unsaid_is_reported(project: Project) -> None:
     assert "what changed: no input of the run" in failure(project.run())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tolerance", "holds"),
     [

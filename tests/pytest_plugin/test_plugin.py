@@ -27,7 +27,7 @@ MANY = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("distribution", ["load", "loadgroup"])
 def test_workers_lose_no_baseline(project: Project, distribution: str) -> None:
     project.write("pytestmark = pytest.mark.xdist_group('one')\n" + MANY)
@@ -44,7 +44,7 @@ def test_workers_lose_no_baseline(project: Project, distribution: str) -> None:
     done.assert_outcomes(failed=1, passed=23)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_benchmark_repeats_a_check(project: Project) -> None:
     project.write(
         "def test_speed(benchmark, cycles):\n"
@@ -58,6 +58,7 @@ def test_a_benchmark_repeats_a_check(project: Project) -> None:
     assert [*project.baselines()] == ["test_speed"]
 
 
+@pytest.mark.slow
 def test_unused_it_imports_nothing(project: Project) -> None:
     project.pytester.makepyfile(
         "import sys\n"
@@ -72,7 +73,7 @@ def test_unused_it_imports_nothing(project: Project) -> None:
     project.run_process().assert_outcomes(passed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_installed_package_offers_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry point of pyproject.toml is found without naming the plugin."""
     about = tmp_path / "packages" / "stepsim_of_a_user-1.0.dist-info"

@@ -61,6 +61,7 @@ def test_only_what_ran_is_rewritten(project: Project) -> None:
     }
 
 
+@pytest.mark.slow
 def test_entries_that_a_test_no_longer_checks_are_removed(project: Project) -> None:
     project.write(TWO)
     project.update()
@@ -79,6 +80,7 @@ def test_a_file_without_baselines_is_removed(project: Project) -> None:
     assert not project.file().exists()
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_keeps_the_entries_it_did_not_get_to(project: Project) -> None:
     project.write(TWO)
     project.update()
@@ -138,6 +140,7 @@ FIXTURES = (
 )
 
 
+@pytest.mark.slow
 def test_checks_of_fixtures_are_recorded(project: Project) -> None:
     project.write(FIXTURES)
     project.update().stdout.fnmatch_lines(["*: 2 baselines written"])
@@ -158,6 +161,7 @@ def test_a_teardown_that_fails_keeps_the_entries_it_did_not_get_to(project: Proj
     assert [*project.baselines()["test_a"]] == ["after", "before"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", ["def test_tile(cycles, tile)", "def test_tile(tile)"])
 def test_a_guard_that_is_gone_is_reported(project: Project, left: str) -> None:
     project.write(TWO)
@@ -183,6 +187,7 @@ def test_a_guard_that_is_gone_is_reported(project: Project, left: str) -> None:
     assert "did not check" not in project.run().stdout.str()
 
 
+@pytest.mark.slow
 def test_a_guard_that_was_not_reached_is_not_reported(project: Project) -> None:
     project.write(TWO)
     project.update()

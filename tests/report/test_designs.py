@@ -37,6 +37,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 20, 60])
 def test_nothing_in_a_plot_covers_another_or_is_cut(
     tmp_path: Path, drawn: list[Any], count: int

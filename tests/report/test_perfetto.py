@@ -196,6 +196,7 @@ def long_run() -> st.Result:
     return prepare(program, fifo_depth=2).result(record=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", sampled([600_000, 1_000_000, 2_000_000], 600_000))
 def test_a_long_run_is_sampled_to_fit(tmp_path: Path, limit: int) -> None:
     result = long_run()
@@ -337,6 +338,7 @@ def test_links_have_tracks_of_their_flits(tmp_path: Path) -> None:
     in_turn(found, result.cycles)
 
 
+@pytest.mark.slow
 def test_tracks_of_links_fit_the_limit(tmp_path: Path) -> None:
     result, limit = _placed(4096), 600_000
     whole = write_perfetto(result, tmp_path / "whole.pftrace")

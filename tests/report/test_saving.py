@@ -45,6 +45,7 @@ def draw(request: pytest.FixtureRequest) -> Draw:
     return PICTURES[request.param]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "magic"),
     [
@@ -64,6 +65,7 @@ def test_formats(draw: Draw, tmp_path: Path, suffix: str, magic: bytes) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -90,6 +92,7 @@ def test_without_matplotlib_the_message_says_how_to_get_it(
         draw("title", tmp_path / "picture.png")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", sampled([r"a $\foo b$", "$", "$x_1$"], "$x_1$"))
 def test_texts_are_no_formulas(draw: Draw, tmp_path: Path, title: str) -> None:
     draw(title, tmp_path / "x.svg")

@@ -29,6 +29,7 @@ def ends_of(block: StageBlock, depths: Depths) -> list[int]:
     return done[steps - 1 :: steps]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reductions", [False, True])
 def test_planned_depths_reproduce_interval_and_latency(reductions: bool) -> None:
     block = decode_block(BLOCKS, reductions=reductions)

@@ -29,6 +29,7 @@ def rows_of(figure: str, *, compared: bool) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", sampled(FIGURES, *list(FIGURES)[::6]))
 def test_pictures(figure: str) -> None:
     files = draw((Chosen(figure), rows_of(figure, compared=True)))
@@ -58,6 +59,7 @@ def test_the_counting_stands_where_nothing_else_can_be(layout: Any) -> None:
     assert picture.bbox.x0 < box.x0 < box.x1 < picture.bbox.x1
 
 
+@pytest.mark.slow
 def test_the_same_rows_give_the_same_bytes() -> None:
     rows = rows_of("15", compared=True)
     assert draw((Chosen("15"), rows)) == draw((Chosen("15"), rows))

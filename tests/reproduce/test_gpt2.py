@@ -83,7 +83,7 @@ def test_the_height_of_tiles_hardly_moves_the_slope() -> None:
         assert prefill_slope(uncalibrated(rows)) == pytest.approx(PREFILL_SLOPE_MS, rel=0.15)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS)
 def test_a_design_fitted_to_one_row_predicts_the_others(row: tuple[int, int]) -> None:
     found = calibrated()

@@ -55,6 +55,7 @@ def one(run: str, more: str = "") -> str:
     return f'{HEAD}A = Figure("1", lambda: [Point("1", "a", "s", {run})], draw{more})\n'
 
 
+@pytest.mark.slow
 def test_worked_example(cli: Cli, example: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     outcome = cli("reproduce", example, "--out", out, "--jobs", 2)
@@ -100,6 +101,7 @@ def test_worked_example(cli: Cli, example: Path, tmp_path: Path) -> None:
     assert headline["ours"][0] > 1
 
 
+@pytest.mark.slow
 def test_beside_a_figure_of_the_paper(example: Path, tmp_path: Path) -> None:
     result = reproduce([str(example), "15"], tmp_path / "out")
     assert list(result.figures) == ["15", "1"]

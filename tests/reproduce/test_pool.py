@@ -13,6 +13,7 @@ from stepsim.reproduce.pool import workers
 TASKS = ["21", "8", "9", "x", "15"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_answers_and_errors(jobs: int) -> None:
     ended: list[str] = []
@@ -24,6 +25,7 @@ def test_answers_and_errors(jobs: int) -> None:
             pool.map(points_of, TASKS)
 
 
+@pytest.mark.slow
 def test_a_killed_process() -> None:
     with (
         workers(2) as pool,

@@ -25,6 +25,7 @@ def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_files(synthetic: Path) -> None:
     kinds = ("csv", "parquet", "png", "svg")
     assert sorted(path.name for path in synthetic.iterdir()) == sorted(
@@ -72,7 +73,7 @@ def test_report_shows_figures_and_headlines(synthetic: Path) -> None:
     assert "synthetic traces, no comparison" in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_number_of_processes_changes_nothing(synthetic: Path, tmp_path: Path) -> None:
     result = reproduce(["15", "13"], tmp_path, jobs=2)
     assert result.jobs == 2
@@ -81,6 +82,7 @@ def test_number_of_processes_changes_nothing(synthetic: Path, tmp_path: Path) ->
             assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
 
 
+@pytest.mark.slow
 def test_closure_slack_is_recorded(tmp_path: Path) -> None:
     result = reproduce(["15"], tmp_path, closure_slack=1)
     assert result.closure_slack == 1
@@ -89,6 +91,7 @@ def test_closure_slack_is_recorded(tmp_path: Path) -> None:
     assert json.loads(metadata[b"provenance"])["machines"][0]["closure_slack"] == 1
 
 
+@pytest.mark.slow
 def test_notices_count_the_runs(tmp_path: Path) -> None:
     heard: list[str] = []
     reproduce(["15"], tmp_path, notice=heard.append)

@@ -17,6 +17,7 @@ SAFE = {"all T", "peak", "greedy", "random", "annealing", "lp + repair", "lp + r
 """Methods that keep the speed of every network."""
 
 
+@pytest.mark.slow
 def test_what_each_method_keeps_and_costs() -> None:
     slots: Counter[str] = Counter()
     deadlocks: Counter[str] = Counter()
@@ -50,6 +51,7 @@ def test_the_seed_decides_what_is_random() -> None:
     assert {row.method for row in tables[2]} == set(random)
 
 
+@pytest.mark.slow
 def test_baselines_of_a_compiled_model_stand_in_one_table() -> None:
     compiled = st.compile("gpt2-medium", phase="prefill", **SIZES)
     rows = {row.method: row for row in fifo_table(compiled, runs=40)}

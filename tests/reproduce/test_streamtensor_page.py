@@ -24,6 +24,6 @@ def test_tests_that_are_named_exist() -> None:
     assert all((root / name).exists() for name in named)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_page_is_what_is_written() -> None:
     assert validation_page() == PAGE.read_text("utf-8")

@@ -39,6 +39,7 @@ def lengths(table: pa.Table) -> np.ndarray[Any, Any]:
     return table["end"].to_numpy() - table["begin"].to_numpy()
 
 
+@pytest.mark.slow
 def test_bins_follow_each_other_up_to_the_end(recorded: list[st.Result]) -> None:
     for result in recorded:
         table = result.timeline(7)
@@ -66,6 +67,7 @@ def test_bins_add_up_to_the_totals(recorded: list[st.Result], bins: int) -> None
         assert max(table["offchip_share"].to_pylist()) <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_values_of_single_cycles(recorded: list[st.Result]) -> None:
     for result in recorded:
         events, table = result.events, result.timeline(10**6)

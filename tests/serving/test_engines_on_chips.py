@@ -35,6 +35,7 @@ def narrow(model: Model | None = None, **changes: Any) -> Any:
     return layer(model, **{"tile_inter": 16, **changes})
 
 
+@pytest.mark.slow
 def test_a_step_is_the_sum_of_the_programs_of_its_layers_on_their_chips() -> None:
     split: dict[str, Any] = {"tp": 2, "ep": 2}
     found = ExactSteps(narrow(**split), chips(), routing()).time(0, MIXED)
@@ -55,6 +56,7 @@ def test_one_chip_of_several_takes_the_time_of_a_machine_of_one() -> None:
     assert alone.time(0, MIXED) == one.time(0, MIXED)
 
 
+@pytest.mark.slow
 def test_stages_add_what_carries_rows_between_them() -> None:
     rows = int(MIXED.new.sum())
     whole, two, three = (StepPrograms(narrow(pp=pp), chips()).handover(rows) for pp in (1, 2, 3))
@@ -68,6 +70,7 @@ def test_stages_add_what_carries_rows_between_them() -> None:
     assert (steps[1].cycles or 0) - (steps[0].cycles or 0) == three.cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -86,7 +89,7 @@ def test_the_bytes_of_all_chips_are_exact_in_estimates(model: Model) -> None:
     assert audited.offchip_bytes == exact.offchip_bytes
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_audited_steps_on_chips_are_near_exact_ones() -> None:
     rng = np.random.default_rng(4)
     batches = [
@@ -145,6 +148,7 @@ def served(model: Model | None = None, **changes: Any) -> Any:
     return serve(**{"machine": chips(), "model": model or small(), **_SERVICE, **changes})
 
 
+@pytest.mark.slow
 def test_a_service_on_chips_has_the_blocks_of_the_chip_with_the_least_room() -> None:
     result = served(tp=2, ep=2, pp=2)
     assert result.metrics["completed"] == 3

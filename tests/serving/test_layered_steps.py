@@ -78,6 +78,7 @@ def built_by(monkeypatch: pytest.MonkeyPatch) -> list[Data]:
     return found
 
 
+@pytest.mark.slow
 def test_batches_of_equal_new_tokens_share_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def costs(programs: StepPrograms, one: Batch) -> Any:
         return programs.layers(0, one, list(routing().all_ids(one)))
@@ -104,6 +105,7 @@ def test_programs_are_not_shared_where_the_size_of_caches_counts(
     assert len(built) == len(EQUAL)
 
 
+@pytest.mark.slow
 def test_chunks_that_yield_nothing_need_no_head() -> None:
     model = ExactSteps(layer(), machine(), routing())
     silent = batch((2, 20, 0), emits=False)
@@ -132,13 +134,14 @@ def test_layers_of_each_kind() -> None:
     assert [kind.name for kind in all_windowed] == ["experts, window of 8 tokens"]
 
 
+@pytest.mark.slow
 def test_the_order_of_bytes_is_exact_in_estimates() -> None:
     exact, audited = (kind(layer(), machine(), routing()) for kind in (ExactSteps, AuditedSteps))
     for number, one in enumerate(steps_of(6)):
         assert audited.time(number, one).offchip_bytes == exact.time(number, one).offchip_bytes
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("model", [small(), DENSE], ids=["experts", "dense"])
 def test_audited_steps_are_near_exact_ones_and_say_how_near(model: Any) -> None:
     drawn = routing() if model.experts else None
@@ -168,6 +171,7 @@ def test_the_same_seed_gives_the_same_times() -> None:
     assert times(1) == times(1)
 
 
+@pytest.mark.slow
 def test_batches_of_arrays_that_are_used_again_are_audited_as_they_were() -> None:
     def report(*, again: bool) -> AuditReport:
         model = AuditedSteps(layer(DENSE), machine(), None, error=1e-9)

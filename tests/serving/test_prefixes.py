@@ -51,6 +51,7 @@ def test_token_ids(texts: list[list[int]], size: int) -> None:
     check(TokenIds(*joined(texts)), [list(text) for text in texts], size)
 
 
+@pytest.mark.slow
 @profile(100)
 @given(
     st.lists(st.lists(st.integers(0, 2), max_size=4), min_size=1, max_size=6),

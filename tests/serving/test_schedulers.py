@@ -42,6 +42,7 @@ def test_times_from_outside_give_the_same(seed: int) -> None:
     _compare(case, engine, status)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1 << 40), data=st.data())
 @profile(30)
 def test_pauses_change_nothing(seed: int, data: st.DataObject) -> None:

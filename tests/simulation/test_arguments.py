@@ -47,6 +47,7 @@ def test_the_depth_of_a_stream_comes_first() -> None:
     assert result.fifos["depth"].to_pylist() == [5]
 
 
+@pytest.mark.slow
 def test_a_given_depth_of_a_workload_is_not_that_of_the_machine() -> None:
     data = st.workloads.Data.of(routing=[list(range(8))] * 4)
     machine = st.load_machine("sda-1024", {"fifo.depth": 64})

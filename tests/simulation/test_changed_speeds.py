@@ -161,6 +161,7 @@ def test_bandwidths_stay_on_another_machine(overrides: dict[str, Any]) -> None:
     assert changed.image().digest() == st.prepare(add_one(256), machine).image().digest()
 
 
+@pytest.mark.slow
 @profile(40)
 @given(drawn_programs(), machines(), hs.data(), hs.sampled_from((None, 1, 3)))
 def test_changes_of_all_kinds_come_together(

@@ -36,6 +36,7 @@ def chosen(data: Any, fifos: list[Any], depths: Any = DEPTHS) -> dict[Any, int |
     return data.draw(hs.dictionaries(hs.sampled_from(fifos), depths)) if fifos else {}
 
 
+@pytest.mark.slow
 @profile(30)
 @given(random_networks(), hs.data())
 def test_the_image_of_other_depths_is_that_of_their_network(network: Network, data: Any) -> None:

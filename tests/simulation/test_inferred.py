@@ -40,6 +40,7 @@ def test_shapes_and_totals_are_those_of_the_run(program: Program) -> None:
     assert found == "ok" or any(reason in found for reason in KNOWN_AT_RUN_TIME), found
 
 
+@pytest.mark.slow
 def test_draws_reach_every_operator_and_mostly_run() -> None:
     names: set[str] = set()
     good = 0

@@ -39,7 +39,7 @@ ROWS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_of_the_table(row: str) -> None:
     errors, spreads = [], []

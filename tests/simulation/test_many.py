@@ -550,7 +550,7 @@ def test_several_routings_must_have_as_many_runs() -> None:
         st.simulate_many(program, {left: choices(2, 4), right: choices(3, 4)})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_plain_python_gives_the_same() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:benchmark", "-p", "no:xdist"]
     names = ("drawn_programs", "machines_depths_and_routings", "limits", "assumptions", "deadlocks")

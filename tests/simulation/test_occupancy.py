@@ -129,6 +129,7 @@ def excess(result: st.Result) -> int:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds", [range(60), pytest.param(range(60, 200), marks=pytest.mark.slow)], ids=["few", "more"]
 )
@@ -180,6 +181,7 @@ def test_a_run_that_was_not_recorded_is_not_measured() -> None:
         result.timeline()
 
 
+@pytest.mark.slow
 def test_recording_changes_nothing_else() -> None:
     for seed in range(20):
         prepared = prepare(grown(Random(seed).randint, 16), fifo_depth=2)

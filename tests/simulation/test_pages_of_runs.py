@@ -10,6 +10,7 @@ from stepsim import hardware, simulation
 from tests.pages import DOCS, run_page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["energy.md", "ensembles.md"])
 def test_the_page_shows_what_is_printed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -87,7 +87,7 @@ def test_what_changes_the_run_changes_the_image_hash() -> None:
     assert runs[2].cycles > runs[0].cycles
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_memory_does_not_grow() -> None:
     network = long_network(200)
     process = psutil.Process()

@@ -53,6 +53,7 @@ def drawn_variants(data: Any, program: st.Program) -> list[st.Variant]:
     return found
 
 
+@pytest.mark.slow
 @profile(30)
 @given(drawn_programs(), hs.data())
 def test_every_variant_is_its_own_run(program: st.Program, data: Any) -> None:

@@ -96,6 +96,7 @@ PROGRAMS = {"static": STATIC, "routed": ROUTED, "costs": COSTS}
 PROGRAMS |= {name: CASES + lines for name, lines in KINDS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", sampled(PROGRAMS, "static", "routed", "moe"))
 def test_sympy_is_not_imported(program: str) -> None:
     end = "\nimport sys\nassert 'sympy' not in sys.modules, 'sympy was imported'\n"
@@ -106,6 +107,7 @@ def test_sympy_is_not_imported(program: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_formula_that_is_asked_for_is_one_of_sympy() -> None:
     code = ROUTED + "import sys; program.metrics().flops; assert 'sympy' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -18,6 +18,7 @@ def _cycles(program: st.Program, machine: st.Machine, depths: Mapping[str, int |
     return run.cycles
 
 
+@pytest.mark.slow
 @profile(20, thorough=300)
 @given(chip_programs())
 def test_runs_are_as_fast_as_promised(case: tuple[st.Program, st.Machine]) -> None:
@@ -35,6 +36,7 @@ def test_runs_are_as_fast_as_promised(case: tuple[st.Program, st.Machine]) -> No
             assert less.status != "ok" or less.cycles > 1.02 * unbounded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ring", "direct"])
 def test_a_collective_is_sized(algorithm: str) -> None:
     program, machine = reduced(4, rows=128, algorithm=algorithm), chip_machine()

@@ -189,6 +189,7 @@ SHAPES: dict[str, Callable[[], st.Program]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", sampled(SHAPES, *list(SHAPES)[::2]))
 def test_no_fewer_tokens_end_a_deadlock(shape: str) -> None:
     prepared = st.prepare(SHAPES[shape]())

@@ -34,6 +34,7 @@ FIVE = FifoNetwork(
 )
 
 
+@pytest.mark.slow
 def test_the_compact_form_is_the_program_over_paths() -> None:
     for network in same_rate_networks(5, 300, most_interval=4, tokens=8, most_kernels=8):
         bounds = lower_bounds(network, intervals(network, "normal"))
@@ -41,7 +42,7 @@ def test_the_compact_form_is_the_program_over_paths() -> None:
         assert compact.objective == pytest.approx(paths.objective, abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kernels_of_one_interval_keep_their_speed() -> None:
     for network in same_rate_networks(6, 1000, most_interval=1, tokens=32):
         assert run_network(network, planned_depths(network)).makespan == network.cycles
@@ -110,7 +111,7 @@ def test_a_bypass_holds_a_row(row: int) -> None:
         assert run_network(network, depths).makespan == network.cycles
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_random_rate_changes_never_deadlock_with_effective_intervals() -> None:
     networks = list(rate_networks(8, 600))
     own = fast = 0
@@ -127,6 +128,7 @@ def test_random_rate_changes_never_deadlock_with_effective_intervals() -> None:
     assert own > 10
 
 
+@pytest.mark.slow
 def test_a_slot_less_than_the_least_without_deadlock_deadlocks() -> None:
     tight = 0
     for network in rate_networks(9, 150):
@@ -155,6 +157,7 @@ def test_sources_may_start_when_it_is_best() -> None:
     assert start_times(network, bounds, sources="free") == (0, 19, 21)
 
 
+@pytest.mark.slow
 def test_too_many_paths_and_uneven_rates_are_refused() -> None:
     layers = [range(4 * k, 4 * k + 4) for k in range(10)]
     links = [(a, b) for one, other in pairwise(layers) for a in one for b in other]

@@ -50,6 +50,7 @@ def test_only_a_blamed_fifo_can_help() -> None:
     assert min(late, stuck) > 10
 
 
+@pytest.mark.slow
 def test_nothing_is_less_than_what_is_proved() -> None:
     tried = 0
     for network in rate_networks(22, 120):

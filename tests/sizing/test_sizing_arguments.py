@@ -100,6 +100,7 @@ def test_lists_that_are_none(asked: Callable[[st.sizing.FifoSizes], Any], messag
         asked(sizes)
 
 
+@pytest.mark.slow
 def test_depths_by_name_or_in_a_file_are_taken_everywhere(tmp_path: Path) -> None:
     path = tmp_path / "depths.yaml"
     path.write_text(f'depths: {{"{BYPASS}": 9}}\n')

@@ -99,6 +99,7 @@ def sizes_of_drawn(count: int) -> list[FifoSizes]:
     return found[:count]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [60, pytest.param(250, marks=pytest.mark.slow)])
 def test_random_programs(count: int) -> None:
     found = sizes_of_drawn(count)

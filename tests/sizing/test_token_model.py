@@ -22,6 +22,7 @@ links = some.builds(
 )
 
 
+@pytest.mark.slow
 @profile(2500, 20_000)
 @given(links)
 def test_closed_forms(link: Link) -> None:

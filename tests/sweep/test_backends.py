@@ -26,7 +26,7 @@ def test_a_package_that_is_not_installed_is_named(
         run_sweep(tiny(), tmp_path, backend=backend)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rows_of_other_versions_are_refused_and_leave_no_trace(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     backend = LocalBackend(2, of_another_version)

@@ -42,7 +42,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.chaos
 @pytest.mark.usefixtures("signals_by_default")
 def test_a_sweep_in_chaos_ends_as_an_undisturbed_one(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ def test_a_plan_has_the_notes_of_its_machines(
     assert said(8, 32) == 0
 
 
+@pytest.mark.slow
 def test_a_sweep_and_what_looks_at_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "out"
     code, out, err = stepsim(capsys, "sweep", "run", write(tmp_path), "--out", folder)
@@ -165,6 +166,7 @@ def test_piped_tables_have_one_line_for_each_row(
     assert len(out.splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_labels_and_answers_are_shown_whole(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -196,6 +198,7 @@ def test_pareto_tells_which_design_points_are_left_out(
     assert "1 of 2 design points left out: none of their runs succeeded" in err
 
 
+@pytest.mark.slow
 def test_analyses_tell_which_runs_are_not_there_yet(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,6 +213,7 @@ def test_analyses_tell_which_runs_are_not_there_yet(
         assert remark.search(err), err
 
 
+@pytest.mark.slow
 def test_compare_tells_what_fails_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec, folder, worse = write(tmp_path), tmp_path / "out", tmp_path / "worse"
     stepsim(capsys, "sweep", "run", spec, "--out", folder)
@@ -254,6 +258,7 @@ def test_compare_tells_of_other_countings(
     assert stepsim(capsys, "sweep", "compare", a, b)[2] == ""
 
 
+@pytest.mark.slow
 def test_pareto_tells_what_its_means_are_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -293,6 +298,7 @@ def test_pareto_names_design_points_that_lost_too_much(
     assert "tile=2" not in out
 
 
+@pytest.mark.slow
 def test_failures_give_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = write(tmp_path, limits={"max_cycles": 5})
     code, out, err = stepsim(capsys, "sweep", "run", spec, "--out", tmp_path / "out")
@@ -323,6 +329,7 @@ def test_traces_that_cannot_be_used_are_named_before_the_first_run(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_chunks_that_were_lost_or_damaged_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -400,6 +407,7 @@ def test_a_query_leaves_nothing_on_stderr_when_its_process_ends(tmp_path: Path) 
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [(errno.ENOSPC, NOT_WRITTEN), (errno.EDQUOT, NOT_WRITTEN), (errno.EACCES, BAD_INPUT)],

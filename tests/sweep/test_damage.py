@@ -41,6 +41,7 @@ from tests.sweep.support import (
 )
 
 
+@pytest.mark.slow
 def test_torn_temporary_files_are_ignored_and_removed(tmp_path: Path) -> None:
     disturb_after(tmp_path, 3)
     torn = tmp_path / "parts" / ".0001-00001.runs.parquet.abc.tmp"
@@ -65,6 +66,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "damage"),
     [("runs", cut), ("runs", flip), ("failures", cut), ("failures", Path.unlink)],
@@ -83,6 +85,7 @@ def test_a_damaged_chunk_runs_again(
     assert_as_undisturbed(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["runs", "failures"])
 def test_a_damaged_result_is_named(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "out"
@@ -204,7 +207,7 @@ def check_flipped_bits(half: Path, place: Path, draws: int, seed: int) -> None:
         shutil.rmtree(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.fuzz
 def test_flipped_bits_give_no_wrong_number(half: Path, tmp_path: Path) -> None:
     check_flipped_bits(half, tmp_path, 400 if THOROUGH else 40, seed=2)
@@ -237,6 +240,7 @@ def edit_a_row(path: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_edited_row_is_named(half: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     shutil.copytree(half, folder)
@@ -257,6 +261,7 @@ def test_an_edited_row_is_named(half: Path, tmp_path: Path) -> None:
     assert rows_of(folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_digest", sampled([False, True], True))
 def test_a_chunk_of_another_sweep_is_named(half: Path, tmp_path: Path, with_digest: bool) -> None:
     other, folder = tmp_path / "other", tmp_path / "out"
@@ -312,6 +317,7 @@ def unreadable(path: Path, number: int) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", sampled([errno.EIO, errno.EMFILE], errno.EIO))
 @pytest.mark.parametrize(
     "name",

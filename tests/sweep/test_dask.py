@@ -39,7 +39,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
         made.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_that_loses_a_worker_half_way_is_as_a_local_one(
     cluster: DaskCluster, tmp_path: Path
 ) -> None:
@@ -74,7 +74,7 @@ def test_a_sweep_that_loses_a_worker_half_way_is_as_a_local_one(
     assert (folder / "summary.json").read_bytes() == (local / "summary.json").read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_worker_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPSIM_TEST_FLAG", str(tmp_path / "flag"))
     backend = DaskBackend(2, work=die_once)
@@ -88,7 +88,7 @@ def test_a_worker_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert rows_of(tmp_path / "dask") == rows_of(tmp_path / "local")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_search_chooses_and_saves_the_same_also_when_a_worker_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +104,7 @@ def test_a_search_chooses_and_saves_the_same_also_when_a_worker_dies(
     assert rows_of(tmp_path / "dask") == rows_of(tmp_path / "local")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "dask"
     backend = DaskBackend(2, work=die_of_one_chunk)
@@ -150,6 +150,7 @@ def test_a_scheduler_without_workers_is_not_waited_for_forever(
         run_sweep(tiny(), tmp_path, backend="dask", address=cluster.address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://127.0.0.1:1"])
 def test_a_wrong_address_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
@@ -187,7 +188,7 @@ run_sweep(json.loads(sys.argv[1]), sys.argv[2], backend="dask")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_script_without_a_guard_is_told_of_it(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

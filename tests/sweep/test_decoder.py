@@ -91,6 +91,7 @@ def test_pairs(files: Path) -> None:
     assert pairs(halves) == [(0, s, w, s, w) for s in (1, 2) for w in (0, 1)]
 
 
+@pytest.mark.slow
 def test_runs_share_the_program_of_their_lengths(files: Path, tmp_path: Path) -> None:
     given = spec(files, chunk=50)
     plan = plan_sweep(given)
@@ -128,6 +129,7 @@ def test_published_variants_choose_their_attention(files: Path, tmp_path: Path) 
     assert {str(p.values["attention"]) for p in plan_sweep(given).points} == {"qwen3-30b-a3b-step"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -216,6 +218,7 @@ def of_parts(files: Path, *points: dict[str, Any], **changes: Any) -> dict[str, 
     return spec(files, **given | changes)
 
 
+@pytest.mark.slow
 def test_parts_read_their_traces(files: Path, tmp_path: Path) -> None:
     assert run_sweep(of_parts(files, *PARTS, batch=5), tmp_path / "out").failures == 0
     rows = open_table(tmp_path / "out").to_table().to_pylist()

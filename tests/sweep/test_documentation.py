@@ -13,6 +13,7 @@ from stepsim.sweep import (
 )
 
 
+@pytest.mark.slow
 def test_examples_of_the_documentation_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).parents[2] / "docs" / "sweeps.md"
     (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)

@@ -108,6 +108,7 @@ def _resumed(sweep: Sweep, folder: Path, expected: dict[str, bytes]) -> None:
     assert not list(folder.rglob(".*.tmp"))
 
 
+@pytest.mark.slow
 @few_or_all
 def test_every_call_that_fails_once_costs_a_resume_at_most(
     sweep: Sweep, tmp_path: Path, step: int
@@ -136,6 +137,7 @@ def test_every_call_that_fails_once_costs_a_resume_at_most(
 
 
 # Python itself may lose an open file between the line that opens it and the next.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 @few_or_all
 def test_memory_that_ends_at_any_line_costs_a_resume_at_most(
@@ -214,7 +216,7 @@ def test_names_are_on_the_disk_before_what_they_are_joined_of_goes(
     assert len(removed) == 4 * 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("size", sampled([0, 100, 3000, 5000], 3000))
 def test_a_disk_that_takes_no_more(sweep: Sweep, tmp_path: Path, size: int) -> None:
     # The system refuses the write itself, so that what is buffered counts, too.

@@ -40,6 +40,7 @@ def rows_of(spec: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["tile"], row["lengths_window"]))
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_single_runs(given: dict[str, Any], tmp_path: Path) -> None:
     rows = rows_of(given, tmp_path / "out")
     assert [(row["tile"], row["lengths_window"]) for row in rows] == [
@@ -59,6 +60,7 @@ def test_rows_are_those_of_single_runs(given: dict[str, Any], tmp_path: Path) ->
     assert design_costs(tmp_path / "out", "cycles", "onchip_bytes").traces == 2
 
 
+@pytest.mark.slow
 def test_a_given_routing_is_the_same(given: dict[str, Any], tmp_path: Path) -> None:
     np.save(tmp_path / "routing.npy", np.zeros((8, 1), dtype=int))
     files = {"files": [str(tmp_path / "routing.npy")], "tokens": 4, "windows": [0]}

@@ -73,7 +73,7 @@ def run_and_kill(folder: Path, dice: random.Random, *, outside: bool) -> None:
         assert process.wait() == -signal.SIGKILL
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_six_kills_at_random_points_lose_nothing(tmp_path: Path) -> None:
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
     run_sweep(MANY, undisturbed)
@@ -93,6 +93,7 @@ def test_six_kills_at_random_points_lose_nothing(tmp_path: Path) -> None:
     assert not list((folder / "parts").iterdir())
 
 
+@pytest.mark.slow
 def test_a_finished_sweep_is_not_run_again(tmp_path: Path) -> None:
     run_sweep(tiny(), tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("part.parquet")}
@@ -129,6 +130,7 @@ def test_a_scheduler_that_does_not_answer_leaves_no_folder(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", sampled([1, 2, 5, 6, 7], 1, 6))
 def test_a_full_disk_loses_the_chunk_in_flight_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
@@ -156,6 +158,7 @@ def test_a_full_disk_loses_the_chunk_in_flight_only(
     assert_as_undisturbed(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", sampled([1, 2, 3, 5, 6, 7, 8], 6))
 def test_half_a_line_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
@@ -185,6 +188,7 @@ def test_half_a_line_is_taken_back(
     assert_as_undisturbed(folder)
 
 
+@pytest.mark.slow
 def test_a_kill_between_joining_and_cleaning_leaves_no_row_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +210,7 @@ def test_a_kill_between_joining_and_cleaning_leaves_no_row_twice(
     assert_as_undisturbed(folder)
 
 
+@pytest.mark.slow
 def test_what_a_kill_left_of_a_complete_sweep_is_no_summary(tmp_path: Path) -> None:
     run_sweep(tiny(), tmp_path)
     with (tmp_path / "timings.jsonl").open("a") as file:
@@ -251,6 +256,7 @@ def test_a_folder_belongs_to_one_sweep(tmp_path: Path) -> None:
         run_sweep(tiny(), tmp_path, resume=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -286,6 +292,7 @@ def test_published_settings_are_not_mixed_with_equal_given_ones(tmp_path: Path) 
     assert given.differences(published.parts) == ["config", "origins", "counting"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
 def test_a_folder_that_cannot_be_locked_is_not_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
@@ -301,6 +308,7 @@ def test_a_folder_that_cannot_be_locked_is_not_in_use(
     assert run_sweep(tiny(), tmp_path).complete
 
 
+@pytest.mark.slow
 def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
     found: list[str] = []
 

@@ -40,6 +40,7 @@ def attention(steps: Path, **changes: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_they_become_failures_that_name_the_step(steps: Path, tmp_path: Path) -> None:
     plan = plan_sweep(attention(steps))
     assert {len(step.requests) for step in STEPS} >= {1, 2, 3}

@@ -15,7 +15,7 @@ from stepsim.workloads import Data
 EXAMPLE = Path(__file__).parents[2] / "examples" / "serving" / "chunk.yaml"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_are_steps_with_a_chunk(tmp_path: Path) -> None:
     spec = yaml.safe_load(EXAMPLE.read_text())
     spec["workload"] = f"{EXAMPLE.with_name('chunk.py')}:Chunk"

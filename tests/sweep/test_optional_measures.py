@@ -36,6 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return swept(place, machine="sda-1024-energy", grid=axes, ensemble=4)
 
 
+@pytest.mark.slow
 def test_infeasible_points_are_kept_and_left_out_of_fronts(folder: Path) -> None:
     rows = read_runs(folder, ["status", "cycles", "point"], ok_only=False).to_pylist()
     assert [row["status"] for row in rows] == ["infeasible", "ok"] * 2
@@ -111,6 +112,7 @@ def test_wrong_bounds_are_reported_before_any_run(tmp_path, bounds, message) -> 
         swept(tmp_path / "out", ensemble={"runs": 2, "bounds": bounds})
 
 
+@pytest.mark.slow
 def test_runs_have_what_bounds_them(tmp_path: Path) -> None:
     place = swept(tmp_path / "bounds", bounds=True, grid={"tile": [4]}, metrics=["cycles"])
     [row] = read_runs(place, ["cycles", *BOUND]).to_pylist()

@@ -91,6 +91,7 @@ def done(folder: Path) -> Path:
     return folder / "local"
 
 
+@pytest.mark.slow
 def test_its_arguments_are_axes_and_columns(done: Path, folder: Path) -> None:
     rows = open_table(done).to_table().to_pylist()
     digest = hashlib.sha256(FILE.encode()).hexdigest()
@@ -119,7 +120,7 @@ def test_workers_import_the_file(done: Path, folder: Path) -> None:
     assert rows_of(folder / "two") == rows_of(done)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_dask_workers_import_the_file(done: Path, folder: Path) -> None:
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
     from tests.sweep.dask_cluster import DaskCluster
@@ -133,7 +134,7 @@ def test_dask_workers_import_the_file(done: Path, folder: Path) -> None:
     assert rows_of(folder / "dask") == rows_of(done)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ray_workers_import_the_file(done: Path, folder: Path) -> None:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("ray is not installed; it has wheels for few platforms")
@@ -149,6 +150,7 @@ def test_ray_workers_import_the_file(done: Path, folder: Path) -> None:
     assert rows_of(folder / "ray") == rows_of(done)
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_after_the_plan_is_refused(folder: Path) -> None:
     plan = plan_sweep(written(folder))
     (folder / "gemm.py").write_text(FILE + "\n")
@@ -161,6 +163,7 @@ def test_a_file_that_changes_after_the_plan_is_refused(folder: Path) -> None:
         run_sweep(written(folder), folder / "out2", resume=True)
 
 
+@pytest.mark.slow
 def test_sweeps_before_and_after_an_edit_are_compared(done: Path, folder: Path) -> None:
     assert compare(done, done).remark == ""
     (folder / "gemm.py").write_text(FILE.replace("compute_bw=512", "compute_bw=64"))
@@ -184,7 +187,7 @@ def test_points_that_raise_are_refused_with_their_traceback(folder: Path) -> Non
     assert plan_sweep(written(folder, **spec, grid={"tile": [16, 64]})).runs == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_points_of_large_sweeps_that_raise_are_failures(folder: Path) -> None:
     tiles = [1, 2, 4, 8, 16, 32, 64]
     channels = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
@@ -220,6 +223,7 @@ def picky(lengths: Annotated[np.ndarray, st.workloads.KV_LENGTHS], most: int = 4
     assert run_sweep(plan, folder / "out").errors == {"UserCodeError": 1}
 
 
+@pytest.mark.slow
 def test_what_looks_at_sweeps(done: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labels = [f"tile={tile} machine.hbm.channels={n}" for tile in (16, 32, 64) for n in (1, 4)]
     costs = design_costs(done, "onchip_bytes", "cycles")
@@ -263,6 +267,7 @@ def test_mistakes(folder: Path, changes: dict[str, Any], expected: str) -> None:
     assert expected in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["loads", "turned"])
 def test_traces_are_arguments(folder: Path, name: str) -> None:
     np.save(folder / "routing.npy", np.stack([[[0, 1], [0, 2]], [[0, 1], [0, 1]]], axis=1))
@@ -281,6 +286,7 @@ def test_traces_are_arguments(folder: Path, name: str) -> None:
         assert row["offchip_bytes"] == 2 * 2 * row["width"] * (7 + row["max_load"])
 
 
+@pytest.mark.slow
 def test_models_are_an_axis(tmp_path: Path) -> None:
     models = ["mixtral-8x7b", "qwen3-30b-a3b"]
     traces = {"synthetic": {"tokens": 4, "steps": 2, "seed": 1}}

@@ -63,6 +63,7 @@ COUNTS: list[Callable[[Path], int]] = [
 ]
 
 
+@pytest.mark.slow
 def test_a_sweep_that_ends_after_the_list_of_files_loses_no_rows(
     half: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +296,7 @@ def test_an_error_of_the_disk_without_a_name_names_the_folder(
         finish(half)
 
 
+@pytest.mark.slow
 def test_a_chunk_that_is_a_link_to_nothing_runs_again(half: Path) -> None:
     path = half / "parts" / "0001-00000.runs.parquet"
     path.unlink()

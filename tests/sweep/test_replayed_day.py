@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import yaml
 
 from stepsim.sweep import open_table, plan_sweep, run_sweep
@@ -45,6 +46,7 @@ def all_run(trace: RequestTrace, batch: int, every: int, folder: Path) -> list[i
     return [len(step.requests) for step in found]
 
 
+@pytest.mark.slow
 def test_batches_that_grow_and_shrink(tmp_path: Path) -> None:
     contexts, tokens = np.array([30, 70, 5, 0, 64, 31, 100]), np.array([7, 6, 5, 4, 3, 2, 1])
     arrivals = np.array([0, 0.03, 0.03, 0.06, 0.06, 0.06, 0.06])

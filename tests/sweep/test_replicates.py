@@ -73,6 +73,7 @@ def replicated(file: Path, tmp_path: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_results_are_means_over_replicates(replicated: Path) -> None:
     rows = read_runs(replicated, ["point", "replicate", "seed", "cycles"]).to_pylist()
     assert [(row["point"], row["replicate"], row["seed"]) for row in rows] == [
@@ -90,6 +91,7 @@ def test_results_are_means_over_replicates(replicated: Path) -> None:
     assert best(replicated).overall.label == fastest.label
 
 
+@pytest.mark.slow
 def test_designs_are_compared_replicate_by_replicate(replicated: Path) -> None:
     rows = read_runs(replicated, ["point", "seed", "cycles"]).to_pylist()
     by = {(row["point"], row["seed"]): row["cycles"] for row in rows}

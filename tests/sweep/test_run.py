@@ -54,6 +54,7 @@ def with_design(schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field("design", pa.string(), nullable=False))
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_single_simulations(done: Path) -> None:
     rows = open_table(done).to_table().to_pylist()
     assert len(rows) == 24
@@ -170,6 +171,7 @@ def test_unit_accounts_can_be_kept(tmp_path: Path) -> None:
     assert dict(zip(traffic["run"], traffic["t"], strict=True)) == expected
 
 
+@pytest.mark.slow
 def test_regions_attention_and_swiglu_run(tmp_path: Path) -> None:
     np.save(tmp_path / "kv.npy", np.array([3, 40, 12, 9]))
     specs: list[dict[str, Any]] = [

@@ -47,6 +47,7 @@ ONE_OF_EACH = [CASES[number] for number in (1, 3, 5, 7)]
 """Each workload, with a configuration and without."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workload", "given", "config"),
     [pytest.param(*case, marks=() if case in ONE_OF_EACH else pytest.mark.slow) for case in CASES],

@@ -15,7 +15,7 @@ from stepsim.trace_io import synthetic_routing
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scaling"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_sweep_of_eight_chips(tmp_path: Path) -> None:
     for file in EXAMPLE.glob("*.yaml"):
         shutil.copy(file, tmp_path)

@@ -49,6 +49,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_run_is_the_service_of_its_parameters(swept: Path) -> None:
     columns = ["rate", "max_num_batched_tokens", "seed", "workload", "replicate", "slo", *_IN_ROWS]
     for row in read_runs(swept, columns).to_pylist():
@@ -61,6 +62,7 @@ def test_a_run_is_the_service_of_its_parameters(swept: Path) -> None:
         assert row["slo"] == "ttft=200ms,tpot=10ms,share=0.99"
 
 
+@pytest.mark.slow
 def test_a_file_of_a_service_is_relative_to_the_specification(swept: Path, tmp_path: Path) -> None:
     (tmp_path / "chat.yaml").write_text(yaml.safe_dump(CHAT, sort_keys=False), encoding="utf-8")
     spec = tmp_path / "sweep.yaml"
@@ -70,6 +72,7 @@ def test_a_file_of_a_service_is_relative_to_the_specification(swept: Path, tmp_p
     assert read_runs(tmp_path / "out", ["run", "goodput"]) == read_runs(swept, ["run", "goodput"])
 
 
+@pytest.mark.slow
 def test_a_sweep_of_services_goes_on_where_it_was_interrupted(swept: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
@@ -149,6 +152,7 @@ def test_wrong_curves_are_refused(swept: Path, options: dict[str, Any], message:
         curves(swept, **{"x": "rate", "y": ["goodput"], **options})
 
 
+@pytest.mark.slow
 def test_curves_are_drawn_by_one_command(swept: Path, tmp_path: Path, cli: Cli) -> None:
     picture = tmp_path / "curves.svg"
     ran = cli(
@@ -181,6 +185,7 @@ def test_a_goodput_of_zero_is_a_result(tmp_path: Path) -> None:
     assert [one.pareto_optimal for one in costs] == [True, False]
 
 
+@pytest.mark.slow
 def test_a_search_finds_the_best_service(tmp_path: Path) -> None:
     grid = {"max_num_batched_tokens": [64, 128, 256, 512], "max_num_seqs": [4, 8, 64]}
     options = {
@@ -288,6 +293,7 @@ def test_the_time_of_services_is_not_guessed() -> None:
         estimate_seconds(plan_sweep({"service": CHAT}))
 
 
+@pytest.mark.slow
 def test_metrics_of_programs_are_refused_on_services(swept: Path) -> None:
     for metric in ("cycles", "energy_joules", "cycles_p95"):
         message = f"no {metric}; only runs of programs have it; .*such as tpot_p99_ms or goodput"
@@ -307,14 +313,14 @@ def test_metrics_that_services_lack_have_their_causes(tmp_path: Path) -> None:
         design_costs(tmp_path / "few", "ttft_p99_ms", "tpot_p99_ms")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_services_are_the_same_in_several_processes(swept: Path, tmp_path: Path) -> None:
     run_sweep(SPEC, tmp_path, jobs=2)
     for path in swept.glob("runs/*/part.parquet"):
         assert (tmp_path / path.relative_to(swept)).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_mapping_is_an_axis(tmp_path: Path) -> None:
     service = {
         "source": "fixed:count=4,prompt_tokens=24,output_tokens=3",

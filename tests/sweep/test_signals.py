@@ -37,6 +37,7 @@ def handlers() -> list[Any]:
     return [signal.getsignal(number) for number in BOTH]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", BOTH)
 def test_a_signal_ends_a_sweep_with_an_exception(tmp_path: Path, number: signal.Signals) -> None:
     before = handlers()
@@ -53,6 +54,7 @@ def test_a_signal_ends_a_sweep_with_an_exception(tmp_path: Path, number: signal.
     assert_as_undisturbed(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_handlers_of_the_program_and_ignored_signals_are_left_alone(tmp_path: Path) -> None:
     seen: list[int] = []
     before = handlers()
@@ -73,6 +75,7 @@ def test_handlers_of_the_program_and_ignored_signals_are_left_alone(tmp_path: Pa
     assert seen == [signal.SIGTERM] * 8
 
 
+@pytest.mark.slow
 def test_a_sweep_in_another_thread_takes_no_signals(tmp_path: Path) -> None:
     found: list[Any] = []
 
@@ -137,6 +140,7 @@ def test_a_signal_whose_exception_was_lost_is_followed_by_the_next(
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT], signal.SIGTERM))
 def test_a_signal_waits_until_the_workers_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
@@ -172,6 +176,7 @@ def test_a_sweep_that_is_to_outlive_its_terminal_goes_on(tmp_path: Path) -> None
     assert len(saved(folder)) == 24
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", sampled([*BOTH, signal.SIGINT], signal.SIGINT))
 def test_signals_have_no_effect_while_the_ended_process_exits(
     tmp_path: Path, first: signal.Signals

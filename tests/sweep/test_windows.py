@@ -328,7 +328,7 @@ print(json.dumps({"mb": peak() - before, "traces": len(plan.traces)}))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read in /proc")
 def test_a_plan_over_a_large_file_holds_what_it_selects(tmp_path: Path) -> None:
     """96 MB of ids, of which 20 windows of 64 tokens are run."""

@@ -44,6 +44,7 @@ from tests.sweep.support import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", sampled([die_once, die_while_sending_once], die_once))
 def test_a_worker_that_dies_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Chunk], ChunkRows]
@@ -87,7 +88,7 @@ def test_rows_that_are_lost_on_their_way_are_computed_again(
     assert_as_undisturbed(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     backend = LocalBackend(2, die_of_one_chunk)
@@ -111,7 +112,7 @@ run_sweep(spec, folder, jobs=2, progress=lambda progress: print(progress.done, f
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_workers_end_with_a_killed_sweep_and_it_resumes(tmp_path: Path) -> None:
     run_sweep(MANY, tmp_path / "undisturbed")
     folder = tmp_path / "killed"
@@ -160,6 +161,7 @@ def waits(process: int, number: signal.Signals) -> bool:
 
 
 # One as it usually is sent, and, marked as slow, the others and the other way.
+@pytest.mark.slow
 @pytest.mark.usefixtures("signals_by_default")
 @pytest.mark.parametrize(
     ("number", "how", "to_all", "then"),
@@ -236,6 +238,7 @@ def starting(monkeypatch: pytest.MonkeyPatch, modules: list[str | OSError]) -> N
     monkeypatch.setattr(local, "FreshProcesses", start)
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_start_end_the_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +248,7 @@ def test_workers_that_cannot_start_end_the_sweep(
     assert "no_such_module_as_this" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_start_are_no_bad_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -283,6 +287,7 @@ GOOD, BAD = "stepsim.sweep.running.work", "no_such_module_as_this"
 NO_MEMORY = OSError(errno.ENOMEM, "Cannot allocate memory")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("modules", "reason", "left"),
     [

@@ -82,6 +82,7 @@ def no_unpacking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numpy_source.tempfile, "TemporaryFile", unpack)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "read",
     [
@@ -99,6 +100,7 @@ def test_an_archive_of_experts(tmp_path: Path, read: Callable[[Path], object]) -
         read(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "read",
     [
@@ -112,6 +114,7 @@ def test_an_archive_of_lengths(tmp_path: Path, read: Callable[[Path], object]) -
         read(bomb(tmp_path / "x.npz", 1 << 24))
 
 
+@pytest.mark.slow
 def test_the_batch_that_is_asked_for_is_compared_before_anything_is_unpacked(
     tmp_path: Path,
 ) -> None:
@@ -124,6 +127,7 @@ def test_the_batch_that_is_asked_for_is_compared_before_anything_is_unpacked(
         read_kv_lengths(path, requests=64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "argument"), [("data", "tokens"), ("lengths", "requests")])
 def test_the_batch_that_is_expected_may_be_packed_as_well_as_it_likes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, argument: str

@@ -69,6 +69,7 @@ def test_every_call_that_fails_once_leaves_what_was_there(
         assert _left(folder) == {"out": expected}, call
 
 
+@pytest.mark.slow
 def test_memory_that_ends_at_any_line_leaves_what_was_there_or_all(
     source: Path, tmp_path: Path, expected: bytes
 ) -> None:
@@ -122,6 +123,7 @@ except OutputError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", sampled([0, 3, 500], 3))
 def test_a_disk_that_takes_no_more(
     source: Path, tmp_path: Path, expected: bytes, size: int

@@ -106,7 +106,7 @@ def write_megatron(path: Path, tokens: int) -> int:
     return tokens
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("write", "short", "allowed_mb"),
     [

@@ -135,7 +135,7 @@ print(peak() - before, *table.experts[0])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read in /proc")
 @pytest.mark.parametrize(
     ("name", "most_mb"),
@@ -163,6 +163,7 @@ def test_memory_of_a_window_is_small(tmp_path, name, most_mb):
 # --- the same values
 
 
+@pytest.mark.slow
 @profile(24, thorough=1000)
 @given(st.data())
 def test_pieces_of_any_size_give_the_whole_table(tmp_path_factory, data):

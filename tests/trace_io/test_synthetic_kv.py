@@ -27,6 +27,7 @@ def test_the_context_of_the_caller_does_not_matter() -> None:
         assert synthetic_kv_lengths(4, seed=1).tolist() == GOLDEN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spread", "variation"),
     sampled_rows([(0, 0), (0.5, 0.52), (1, 1), (1.25, 1.26)], [(0, 0), (1.25, 1.26)]),

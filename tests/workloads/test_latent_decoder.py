@@ -78,6 +78,7 @@ def test_bytes_and_flops_by_hand() -> None:
     assert output.flops == 2 * BATCH * matrices
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "element_bytes", "weights"),
     [

@@ -49,6 +49,7 @@ def numbers_of(workload: Decoder, data: Data) -> Numbers:
     return Numbers(Step.of(model=workload.model, tile_inter=8, **same), data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_values_of_a_decoder_are_those_of_one_chip(case: str) -> None:
     changes, given = CASES[case]
@@ -69,6 +70,7 @@ def test_values_of_a_decoder_are_those_of_one_chip(case: str) -> None:
             )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_decoder_runs_on_four_chips() -> None:
     model = model_of(heads=HEADS, experts=EXPERTS)
     given = {"model": model, "tp": 2, "dp": 2, "ep": 4, "strategy": "dynamic"}
@@ -116,6 +118,7 @@ EXPERTS_ON = [{"tp": 4}, {"tp": 4, "ep": 4}, {"dp": 4, "ep": 4}, {"tp": 2, "dp":
 """Experts divided each by its columns, whole, across groups, and both."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "tile"),
     [

@@ -56,6 +56,7 @@ def own(name: str, batch: int) -> str:
     return name.replace(f"/{batch}", "") if batch else name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Step, Decoder])
 @pytest.mark.parametrize(
     "split",
@@ -87,6 +88,7 @@ def test_values_are_those_of_each_micro_batch_alone(kind: Any, split: dict[str, 
     assert outputs == batches * split.get("tp", 1) * split.get("dp", 1)
 
 
+@pytest.mark.slow
 def test_stages_send_the_rows_of_every_micro_batch() -> None:
     program = Step.of(**USUAL, pp=3, pp_micro_batches=4).build(data_of(8)).program
     sent = {chip: moved(messages) for chip, messages in messages_of(program).items()}
@@ -120,7 +122,7 @@ def cycles(kind: Any, stages: int, batches: int) -> int:
     return int(run.cycles)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [Step, Decoder])
 @pytest.mark.parametrize(("stages", "batches"), [(2, 4), (4, 4), (3, 6)])
 def test_a_balanced_pipeline_takes_the_closed_form(kind: Any, stages: int, batches: int) -> None:

@@ -67,6 +67,7 @@ def test_mixtral_bytes(batch, tile, traffic, memory, on_demand):
     assert (got.off_chip_traffic, got.on_chip_memory) == (traffic, memory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch", "unused", "all_experts", "used"),
     [(64, 68, 113_266_690, 59_789_314), (1024, 45, 302_010_370, 266_620_930)],
@@ -136,6 +137,7 @@ def indices_with_counts(counts: list[int], rows: int, k: int) -> np.ndarray:
     return slots.reshape(k, rows).T
 
 
+@pytest.mark.slow
 def test_allocated_compute_with_the_published_omission():
     data = Data.of(routing=indices_with_counts(qwen_like(64, 68), 64, 8))
     for tile, compute in ((32, 787_456), ("dynamic", 786_432)):

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_table_of_large_models() -> None:
     path = ROOT / "examples" / "scaling" / "large_models.py"
     spec = importlib.util.spec_from_file_location("large_models", path)

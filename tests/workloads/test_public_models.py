@@ -33,6 +33,7 @@ def check(built: Built, data: Data) -> None:
     assert result.offchip_bytes == metrics.off_chip_traffic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(sorted(CONFIGS), *sorted(CONFIGS)[::6]))
 def test_layers_of_public_models(name: str, tmp_path: Path) -> None:
     model = read_model(str(write_config(tmp_path / name, CONFIGS[name])))

@@ -83,6 +83,7 @@ def _steps_of_equal_new_tokens(draw: Any) -> tuple[Step, Data, Data]:
     return made, first, second
 
 
+@pytest.mark.slow
 @given(_steps_of_equal_new_tokens())
 @profile(16, 600)
 def test_programs_of_equal_new_tokens_differ_in_integers_alone(

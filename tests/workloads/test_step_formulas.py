@@ -89,6 +89,7 @@ def moved_bytes(s: Shape, data: Data) -> int:
     return int(BYTES * (weights + rows + written + 2 * read * s.kv_heads * s.width))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["coarse", "interleaved", "dynamic"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_layer(name: str, strategy: str) -> None:
@@ -129,6 +130,7 @@ def test_the_head_of_last_tokens_adds_to_the_layer() -> None:
     assert both.cycles > layer.cycles
 
 
+@pytest.mark.slow
 def test_a_window_bounds_what_is_read() -> None:
     name = "gpt-oss-120b"
     found = {}

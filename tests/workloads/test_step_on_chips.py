@@ -68,6 +68,7 @@ DECODED = ("both", "latent", "head")
 how chips divide the work does not depend on how many tokens are new."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "new"),
     [
@@ -112,6 +113,7 @@ def sent(program: Program) -> dict[int, int]:
     return {chip: moved(messages)[1] for chip, messages in messages_of(program).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("collective", ["ring", "direct", "halving-doubling"])
 def test_an_all_reduce_behind_attention_and_network(collective: str) -> None:
     workload = step({}, {"tp": 4, "ep": 4, "collective": collective})
@@ -150,6 +152,7 @@ def test_stages_send_rows() -> None:
     assert sent(program) == {c: reduced + (rows if c < 4 else 0) for c in range(6)}
 
 
+@pytest.mark.slow
 def test_a_stage_computes_what_the_one_before_it_made() -> None:
     workload = step({}, {"pp": 2, "tp": 2, "ep": 2})
     data = batch(workload)
@@ -281,6 +284,7 @@ def test_too_few_chips(given: dict[str, Any], chips: Chips | None, message: str)
         workload.build_for(batch(workload), machine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{"tp": 4, "ep": 4}, {"tp": 2, "dp": 2, "ep": 4}, {"dp": 4}])
 def test_a_run_on_four_chips(given: dict[str, Any]) -> None:
     workload = step({}, given | {"strategy": "dynamic"})

@@ -40,6 +40,7 @@ def step(changes: dict, given: dict) -> Step:
     return Step.of(**used(Step, usual, given))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("new", [NEW, np.ones(6, dtype=int)], ids=["mixed", "decode"])
 @pytest.mark.parametrize("case", CASES)
 def test_values_are_those_of_numpy(case: str, new: np.ndarray) -> None:

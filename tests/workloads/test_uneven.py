@@ -52,6 +52,7 @@ def check(built: Built, result: Any, data: Data) -> None:
     assert_same(engine, interpret(network), accounts=True, names=("engine", "interpreter"))
 
 
+@pytest.mark.slow
 @profile(20, 1000)
 @given(LENGTHS, REGIONS, st.sampled_from(STRATEGIES), st.sampled_from([8, 32]))
 def test_attention(lengths: list[int], regions: int, strategy: str, kv_tile: int) -> None:
@@ -61,6 +62,7 @@ def test_attention(lengths: list[int], regions: int, strategy: str, kv_tile: int
     check(built, result, data)
 
 
+@pytest.mark.slow
 @profile(6, 300)
 @given(LENGTHS, REGIONS, st.sampled_from(STRATEGIES[1:]))
 def test_decoder(lengths: list[int], regions: int, strategy: str) -> None:

@@ -79,12 +79,12 @@ class ErrorField:
         # The spectrum of a Matérn process of order 3/2 is Student's t with 3 degrees of freedom.
         tails = np.sqrt(rng.chisquare(3, _FEATURES) / 3)
         # Single precision is far finer than audits are, and takes a fifth of the time.
-        waves = np.float32(rng.standard_normal((dimensions, _FEATURES)) / tails / fit.reach)
-        phases = np.float32(rng.uniform(0, 2 * np.pi, _FEATURES))
-        heights = np.float32(rng.standard_normal(_FEATURES) * sqrt(2 / _FEATURES))
+        waves = _single(rng.standard_normal((dimensions, _FEATURES)) / tails / fit.reach)
+        phases = _single(rng.uniform(0, 2 * np.pi, _FEATURES))
+        heights = _single(rng.standard_normal(_FEATURES) * sqrt(2 / _FEATURES))
 
         def prior(at: Reals) -> Reals:
-            found: Reals = np.float64(np.cos(np.float32(at) @ waves + phases) @ heights)
+            found: Reals = (np.cos(_single(at) @ waves + phases) @ heights).astype(np.float64)
             return found
 
         own = sqrt(fit.noise) * rng.standard_normal(count)
@@ -143,3 +143,7 @@ def _fitted(
 def _scales(unlike: Reals, power: float) -> Reals:
     found: Reals = (unlike + _NEAR) ** power
     return found
+
+
+def _single(reals: Reals) -> NDArray[np.float32]:
+    return reals.astype(np.float32)

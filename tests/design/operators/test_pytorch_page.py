@@ -13,6 +13,7 @@ from tests.design.operators.example_models import require_torch
 from tests.pages import DOCS, module_of_docs, run_page
 
 
+@pytest.mark.slow
 def test_all_that_is_refused_is_on_the_page() -> None:
     refusals = module_of_docs("refusals")
     page = refusals.PAGE.read_text(encoding="utf-8")

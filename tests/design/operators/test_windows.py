@@ -76,6 +76,7 @@ def conv_graph(case: tuple[Any, ...]) -> tuple[OperatorGraph, dict[str, Array], 
     return b.graph(), values, np.maximum(expected + column, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions_have_the_values_and_flops_of_their_formula(name: str) -> None:
     graph, values, expected = conv_graph(CASES[name])

@@ -77,6 +77,7 @@ def pairs(draw: Any) -> tuple[ITensor, ITensor]:
     return src, ITensor.of_loops(shape, loops, dst.element, "f32")
 
 
+@pytest.mark.slow
 @profile(100)
 @given(pairs(), some.sampled_from([1, 2]))
 def test_output_is_the_retiled_tensor(

@@ -146,6 +146,7 @@ def test_packing_is_for_weights_and_what_two_groups_order_alike() -> None:
             assert len({other.packed for other in pair}) == 1
 
 
+@pytest.mark.slow
 def test_words_of_a_packed_tile() -> None:
     """A tile of 8x8 i4 is 32 bytes, half a word of 512 bits; the load moves whole words."""
     made = widen(pack(fuse_kernels(kernels(), UNLIMITED), burst_bytes=1))
@@ -184,6 +185,7 @@ def test_vectors_carry_the_same_bits() -> None:
         vectorize_fifos(plain, slack=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", sampled(SMALL, "gpt2-medium"))
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_vectors_add_no_more_cycles_than_the_slack(model: str, phase: Any) -> None:
@@ -201,6 +203,7 @@ def test_vectors_add_no_more_cycles_than_the_slack(model: str, phase: Any) -> No
     assert narrow > 0 or phase == "decode"
 
 
+@pytest.mark.slow
 def test_vectors_of_a_full_block_are_narrow_and_cost_nothing() -> None:
     """Where kernels work on a tile for long, vectors fit the default slack."""
     graph = fuse_elementwise(fold_unit_dims(block("gpt2-medium")))

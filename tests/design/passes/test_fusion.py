@@ -23,6 +23,7 @@ from tests.sizing.drawn_networks import fusion_graphs, weak_components
 UNLIMITED = 1 << 62
 
 
+@pytest.mark.slow
 def test_groups_of_random_graphs_run_one_after_another_within_the_budget() -> None:
     for graph, budget in fusion_graphs(seed=1, count=400, most_kernels=10):
         greedy = greedy_groups(graph, budget)
@@ -53,6 +54,7 @@ def test_without_a_limit_merging_gives_a_group_for_each_connected_part() -> None
     assert split > 20
 
 
+@pytest.mark.slow
 def test_merging_is_the_optimum_more_often_than_the_printed_algorithm() -> None:
     greedy = merged = 0
     graphs = list(fusion_graphs(seed=4, count=300, most_kernels=6))

@@ -49,6 +49,7 @@ def _agree(graph: OperatorGraph, values: dict[str, Any], expected: dict[str, Any
         np.testing.assert_allclose(found[name], wanted, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(drawn_graphs())
 @profile(200)
 def test_the_builder_means_what_numpy_computes(drawn: Drawn) -> None:
@@ -59,6 +60,7 @@ def test_the_builder_means_what_numpy_computes(drawn: Drawn) -> None:
     assert OperatorGraph.from_json(graph.to_json()) == graph
 
 
+@pytest.mark.slow
 @given(drawn_graphs())
 @profile(100)
 def test_passes_keep_all_values(drawn: Drawn) -> None:

@@ -40,6 +40,7 @@ def drawn(random: Random) -> list[Buffer]:
     return buffers
 
 
+@pytest.mark.slow
 def test_random_buffers_never_exceed_the_device_and_are_near_the_best_packing() -> None:
     kinds = u55c()
     random = Random(0)

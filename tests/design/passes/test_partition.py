@@ -26,6 +26,7 @@ def drawn(random: Random, tasks: int) -> tuple[list[Task], list[Stream]]:
     return made, streams
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tasks", "count"), [(5, 20), (7, 6), pytest.param(10, 1, marks=pytest.mark.slow)]
 )

@@ -24,6 +24,7 @@ def compiled() -> st.design.Compiled:
     return st.compile("tinyllama-1.1b", **SIZES, **QUICK)
 
 
+@pytest.mark.slow
 def test_values_of_a_design_are_those_of_its_model(compiled: st.design.Compiled) -> None:
     found = compiled.check(seed=4)
     assert found.ok
@@ -89,7 +90,7 @@ def test_groups_and_their_intermediates_are_checked() -> None:
     assert found.compared > 16 * 32
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_experts_are_checked_with_a_drawn_routing() -> None:
     graph = small_block()
     rows, active = graph.tensors["routing"].shape

@@ -26,6 +26,7 @@ def of_two_products() -> str:
     return st.compile(b.graph(), unroll=512, order="reductions_outermost").plan.to_yaml()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("phase", "budget"), PLANS)
 def test_a_plan_is_read_as_it_was_written(phase: str, budget: int, tmp_path: Path) -> None:
     plan = small(phase, budget).plan
@@ -37,6 +38,7 @@ def test_a_plan_is_read_as_it_was_written(phase: str, budget: int, tmp_path: Pat
     assert read.digest == plan.digest
 
 
+@pytest.mark.slow
 def test_converters_of_one_buffer_stay_so() -> None:
     plan = small("prefill", 600).plan
     owners = [*plan.graph.edges, *plan.graph.dmas]
@@ -51,6 +53,7 @@ def test_converters_of_one_buffer_stay_so() -> None:
         st.design.Plan.from_yaml(text.replace("buffers: 1", "buffers: 3", 1))
 
 
+@pytest.mark.slow
 def test_programs_of_a_plan_that_was_read_are_the_same() -> None:
     plan = small("prefill", 600).plan
     read = st.design.Plan.from_yaml(plan.to_yaml())
@@ -92,6 +95,7 @@ def test_results_of_a_group_are_of_their_types() -> None:
         st.design.Plan.from_yaml(text)
 
 
+@pytest.mark.slow
 def test_a_part_of_a_plan_is_no_plan() -> None:
     text = of_two_products()
     for end in range(0, len(text), len(text) // 16):

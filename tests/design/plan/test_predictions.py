@@ -28,6 +28,7 @@ def test_the_table_has_every_case_and_its_range_is_printed() -> None:
     assert f"({min(imported):.2f} to {max(imported):.2f} in the {len(imported)} that" in every
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [

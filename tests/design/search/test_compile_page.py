@@ -9,6 +9,7 @@ from tests.pages import run_page
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 def test_the_page_shows_what_is_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.chdir(str(tmp_path))
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -18,6 +18,7 @@ from tests.samples import sampled
 MODELS = ("gpt2-medium", "qwen2.5-0.5b", "tinyllama-1.1b", "gemma-3-1b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize(
     "sizing", sampled(["lp", "normal", "conservative", "recorded", "unbounded"], "lp")
@@ -58,6 +59,7 @@ def test_shrinking_saves_bytes() -> None:
     assert sized.plan.fifo_bytes < planned.fifo_bytes
 
 
+@pytest.mark.slow
 def test_groups_add_up() -> None:
     compiled = small("prefill", 600)
     assert len(compiled.plan.groups) == 3
@@ -66,6 +68,7 @@ def test_groups_add_up() -> None:
         assert row["converter_bytes"] <= 600
 
 
+@pytest.mark.slow
 def test_every_pass_can_be_printed_before_and_after() -> None:
     names = [one.name for one in small().passes]
     assert names[:8] == [
@@ -106,6 +109,7 @@ def test_the_prediction_is_near() -> None:
     assert abs(plan.predicted / plan.unbounded - 1) < 0.1
 
 
+@pytest.mark.slow
 def test_values_of_a_compiled_block_are_those_of_its_graph() -> None:
     rng = np.random.default_rng(1)
     graph = block("gpt2-medium", "decode", dtype="f32", weight_dtype="f32", **SIZES)
@@ -227,6 +231,7 @@ def test_times_of_a_request() -> None:
         st.design.request(prefill, decode, 32, overhead_ms=float("nan"))
 
 
+@pytest.mark.slow
 def test_a_prediction_of_too_many_steps_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fifo_planning, "MOST_STEPS", 100)
     plan = st.compile("gpt2-medium", runs=0, **SIZES).plan
@@ -234,6 +239,7 @@ def test_a_prediction_of_too_many_steps_is_left_out(monkeypatch: pytest.MonkeyPa
     assert plan.simulated is not None
 
 
+@pytest.mark.slow
 def test_depths_that_only_end_are_fewer() -> None:
     compiled = st.compile("gpt2-medium", max_slowdown=1000, **SIZES)
     assert compiled.plan.fifo_bytes is not None

@@ -13,6 +13,7 @@ from stepsim.reproduce import published_rows
 from stepsim.reproduce.streamtensor.gpt2 import uncalibrated
 
 
+@pytest.mark.slow
 def test_the_published_design_is_that_of_the_reproduction() -> None:
     made = st.compile("gpt2-medium", config="published", phase="decode", shrink=False)
     known = uncalibrated().cycles("decode", 1, 511)
@@ -29,6 +30,7 @@ def test_prompts_of_the_published_design_are_those_of_the_reproduction() -> None
         assert made.plan.status == "ok"
 
 
+@pytest.mark.slow
 def test_published_times_stand_beside_simulated_ones() -> None:
     rows = published_rows("published")
     assert [row.request for row in rows] == ["32:32", "64:64", "128:128", "256:256"]
@@ -77,6 +79,7 @@ def test_a_search_that_ends_early_says_what_it_left_out() -> None:
     assert st.design.Plan.from_yaml(some.to_yaml()).choices == some.choices
 
 
+@pytest.mark.slow
 def test_steps_are_reported_in_order() -> None:
     said: list[str] = []
     sizes = {"hidden": 32, "inner": 32, "heads": 2, "kv_heads": 2, "head_dim": 8}

@@ -9,6 +9,7 @@ from tests.pages import run_page
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 def test_the_page_shows_what_is_printed() -> None:
     wrong = run_page("moe-compiler.md")
     assert not wrong, "\n".join(wrong)

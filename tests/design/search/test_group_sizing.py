@@ -40,6 +40,7 @@ def test_a_plan_needs_no_repair_where_work_decides(phase: str) -> None:
     assert abs(plan.predicted / group.unbounded - 1) < 0.03
 
 
+@pytest.mark.slow
 def test_stretched_intervals_plan_fewer_places_than_those_of_each_kernel() -> None:
     _, _, group = sizing("prefill")
     planned = [group.planned(method) for method in ("conservative", "lp", "normal")]  # type: ignore[arg-type]
@@ -65,6 +66,7 @@ def test_a_shared_converter_is_one_of_the_network() -> None:
     assert len(drains) == len(apart) + len(shared)
 
 
+@pytest.mark.slow
 def test_where_planned_depths_do_not_fit_loads_hold_less_ahead() -> None:
     _, planned, group = sizing("decode")
     plan = group.planned("lp")

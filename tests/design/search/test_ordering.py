@@ -18,6 +18,7 @@ from tests.samples import sampled
 SMALL: dict[str, Any] = SIZES | {"tokens": 32}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", sampled(["prefill", "decode"], "decode"))
 def test_no_named_order_is_clearly_faster(phase: str) -> None:
     sizes = SMALL if phase == "prefill" else SIZES
@@ -42,7 +43,7 @@ def test_no_named_order_is_clearly_faster(phase: str) -> None:
             assert cycles[order] > least * (1 + ALIKE)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_prompt_is_twice_as_fast_as_in_the_printed_order() -> None:
     orders: tuple[OrderChoice, ...] = ("fastest", "reductions_outermost")
     made = [

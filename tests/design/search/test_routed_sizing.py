@@ -50,6 +50,7 @@ def program(
     return group
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "experts", "k", "most", "tile", "traces"),
     [
@@ -100,7 +101,7 @@ def test_depths_for_one_routing_deadlock_others_which_the_guard_excludes() -> No
     assert held.run({table: seen[0]}).status == "ok"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_traces_alone_do_not_replace_what_is_held() -> None:
     """Where the router takes all rows first, rows of experts wait for their weights."""
     group = program(64, 4, 1, 64, 2, "reductions_outermost")
@@ -139,7 +140,7 @@ def test_latest_traces_are_routings(rows: int, k: int, experts: int, most: int) 
         assert np.argwhere(one == 0).tolist() == [[0, 0]]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_block_is_compiled_over_traces_by_the_same_passes() -> None:
     graph = small_block(tokens=8, experts=4, max_rows=8)
     traces = synthetic(8, 4, 2, 6)
@@ -166,6 +167,7 @@ def test_a_block_is_compiled_over_traces_by_the_same_passes() -> None:
     assert set(values_of(graph, traces[0].experts)) >= {"x", "routing"}
 
 
+@pytest.mark.slow
 def test_traces_come_from_files(tmp_path: Path) -> None:
     group = program(12, 4, 2, 12, 4)
     drawn = synthetic_routing(12, 4, 2, seed=3, skew=2.0)
@@ -180,6 +182,7 @@ def refused(traces: Any, said: str) -> None:
         size_over_traces(program(8, 4, 2, 6, 4), traces, "sda-1024")
 
 
+@pytest.mark.slow
 def test_traces_fit_the_model() -> None:
     refused([np.zeros((4, 2), int)], "has shape \\(4, 2\\), expected \\(8, 2\\)")
     refused([np.tile([0, 1], (8, 1))], "sends 8 rows to expert 0, but at most 6")
@@ -198,7 +201,7 @@ def test_compile_says_where_experts_are_compiled() -> None:
         compile(layer(), "u55c", traces=traces, shrink=False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compile_takes_traces_and_its_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     sizes: dict[str, Any] = {"tokens": 8, "hidden": 32, "inner": 16, "heads": 4, "kv_heads": 2,
                              "head_dim": 8, "experts": 4, "active": 2}  # fmt: skip

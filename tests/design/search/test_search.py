@@ -35,7 +35,7 @@ def spec(grid: dict[str, Any], **search: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("budget", sampled([600, 41_000_000], 600))
 def test_a_design_takes_what_the_plan_says(budget: int) -> None:
     case = st.simulation.make_case("compiled", phase="decode", budget=budget, **SIZES)
@@ -60,6 +60,7 @@ def test_a_design_takes_what_the_plan_says(budget: int) -> None:
             case.result(data)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compiled_comes_back_with_its_reason(tmp_path: Path) -> None:
     grid = {"unroll": [4, 512], "machine.device.uram_blocks": [0, 960],
             "machine.device.bram_blocks": [0], "machine.device.lutram_blocks": [10]}  # fmt: skip
@@ -76,7 +77,7 @@ def test_what_cannot_be_compiled_comes_back_with_its_reason(tmp_path: Path) -> N
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_search_goes_on_where_it_ended(tmp_path: Path) -> None:
     grid = {"tile": [8, 16, 32], "unroll": [64, 512], "budget": [0, 10_000]}
     tune(spec(grid, trials=4), tmp_path / "parts")
@@ -96,6 +97,7 @@ def test_a_workload_of_the_page_is_compiled(tmp_path: Path) -> None:
     assert case.run(st.workloads.Data()).flops > 2 * 16 * 32 * 128
 
 
+@pytest.mark.slow
 def test_designs_that_cannot_be_had_steer_the_search() -> None:
     grid = {"tile": list(range(12)), "unroll": list(range(12))}
     space = Space.of(grid)
@@ -136,6 +138,7 @@ def imbalance(unroll: int) -> float:
     return max(lengths) / statistics.median(lengths)
 
 
+@pytest.mark.slow
 def test_unrolling_balances_the_products() -> None:
     graph = block("gpt2-medium", phase="prefill", **SIZES)
     choices = Choices(budget=41_000_000, order="reductions_outermost")

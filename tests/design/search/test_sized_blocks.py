@@ -68,13 +68,14 @@ def keeps_its_speed(drawn: Drawn, tile: int, **choices: Any) -> None:
         assert group.simulated <= WITHIN * group.unbounded
 
 
+@pytest.mark.slow
 @given(drawn_graphs(), some.sampled_from([1, 4, 16]))
 @profile(16, 500)
 def test_random_operator_graphs_never_deadlock(drawn: Drawn, tile: int) -> None:
     keeps_its_speed(drawn, tile)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @given(
     drawn_graphs(),
     some.sampled_from([4, 16]),
@@ -86,7 +87,7 @@ def test_planned_depths_of_200_random_programs(drawn: Drawn, tile: int, order: s
     keeps_its_speed(drawn, tile, order=order, shrink=False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fusion_leaves_a_fraction_of_the_intermediates() -> None:
     found = {model: intermediates_of_block(model) for model in MODELS}
     own = {name: one.unfused - one.outputs for name, one in found.items()}

@@ -107,6 +107,7 @@ def test_a_ring_sends_to_the_next_chip_alone() -> None:
             assert {to for to, _, _ in sent} == {(i + 1) % 4}
 
 
+@pytest.mark.slow
 def test_more_chips_than_one_function_takes() -> None:
     xs = np.stack([normal(ROWS, 130, seed=i) for i in range(65)])
     program, _ = built("all_reduce", xs, algorithm="direct")

@@ -196,6 +196,7 @@ def test_a_cycle_is_named():
     assert "Flatten_1, Promote_2 wait for each other in a cycle that no merge opens" in text
 
 
+@pytest.mark.slow
 def test_long_chains_are_no_problem():
     """Thousands of operators behind each other, in the wrong order."""
 

@@ -8,6 +8,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 from hypothesis import given
 
 import stepsim as st
@@ -119,6 +120,7 @@ def test_files_run_as_their_programs_or_are_refused(program: st.Program) -> None
     check(program)
 
 
+@pytest.mark.slow
 def test_draws_are_written_and_refused() -> None:
     found = Counter(check(grown(Random(seed).randint, 5, CHOICES)) for seed in range(150))
     assert found["written, ok"] >= 60

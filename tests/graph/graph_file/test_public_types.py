@@ -222,6 +222,7 @@ def test_refusals_name_where_such_a_stream_can_go() -> None:
         program.to_graph()
 
 
+@pytest.mark.slow
 def test_random_programs_are_written_or_refused_by_name(tmp_path: Path) -> None:
     """Those that are written have the same cycles when they are read."""
     written = 0

@@ -159,6 +159,7 @@ def document_of(path: Path) -> dict[str, Any]:
     return run_document(tables, stall_tree(tables.units, tables.fifos).to_dict())
 
 
+@pytest.mark.slow
 def test_a_document_is_json_and_complete(moe_run: Path) -> None:
     found = document_of(moe_run)
     json.dumps(found, allow_nan=False)

@@ -116,6 +116,7 @@ def test_metrics_that_other_runs_have_are_compared_over_those() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_traces_are_those_of_the_command_pareto(tmp_path: Path) -> None:
     from stepsim.cli.report import _sweep_tables
 
@@ -151,6 +152,7 @@ def test_the_traces_are_those_of_the_command_pareto(tmp_path: Path) -> None:
         assert sum(kept) / len(kept) == pytest.approx(one.y)
 
 
+@pytest.mark.slow
 def test_points_without_runs_are_left_out(small_sweep: Path) -> None:
     from stepsim.cli.report import _sweep_tables
 

@@ -17,6 +17,7 @@ from stepsim.serving import ServeResult
 from tests.report.serving.conftest import PREEMPTING
 
 
+@pytest.mark.slow
 def test_distributions_have_the_percentiles_of_the_summary(service: ServeResult) -> None:
     (found,) = service_document({"a": service})["services"]
     for name in ("ttft", "tpot", "e2el"):
@@ -33,6 +34,7 @@ def test_distributions_have_the_percentiles_of_the_summary(service: ServeResult)
         assert at.mean() == pytest.approx(found["metrics"][f"{name}_mean_ms"])
 
 
+@pytest.mark.slow
 def test_sums_are_those_of_the_tables(service: ServeResult) -> None:
     (found,) = service_document({"a": service})["services"]
     length = pc.sum(service.steps["length_ns"]).as_py()
@@ -72,6 +74,7 @@ def test_the_time_of_the_slow_request_adds_up(preempting: ServeResult) -> None:
     assert found["slo"]["text"] == PREEMPTING["slo"]
 
 
+@pytest.mark.slow
 def test_services_are_compared(preempting: ServeResult, several: ServeResult) -> None:
     faster = st.serve({**PREEMPTING, "steps": "linear:500000,1000,10"})
     document = service_document({"a": preempting, "b": faster, "c": several})
@@ -102,6 +105,7 @@ def test_what_is_no_service_is_refused(results: object, message: str) -> None:
         service_document(results)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_page_of_a_long_service_is_as_small(several: ServeResult) -> None:
     sizes = []
     for copies in (40, 120):

@@ -11,6 +11,7 @@ from stepsim.report import draw_services
 from stepsim.serving import ServeResult
 
 
+@pytest.mark.slow
 def test_a_picture_names_services_units_and_limits(
     preempting: ServeResult, several: ServeResult, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ STAGE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_stages_of_requests_are_those_of_the_explanation(
     service: ServeResult, tmp_path: Path
 ) -> None:
@@ -61,6 +62,7 @@ def _replicas(service: ServeResult) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_steps_have_their_numbers_and_arrows(service: ServeResult, tmp_path: Path) -> None:
     made = write_service_perfetto(service, tmp_path / "t.pftrace")
     found = ReadBack(tmp_path / "t.pftrace")
@@ -96,6 +98,7 @@ def test_preempted_requests_are_seen(preempting: ServeResult, tmp_path: Path) ->
     assert found.facts["KV blocks"] == preempting.summary["kv_blocks"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [60_000, 20_000])
 def test_a_file_keeps_within_its_limit(several: ServeResult, tmp_path: Path, limit: int) -> None:
     whole = write_service_perfetto(several, tmp_path / "whole.pftrace")

@@ -62,6 +62,7 @@ def test_found_rate_leaves_a_folder(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "a" / "rates.json").read_text())["rate"] == found.rate
 
 
+@pytest.mark.slow
 def test_a_killed_search_serves_the_other_rates_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +117,7 @@ def test_rates_that_are_not_found(parameters: dict[str, Any], message: str) -> N
         find_rate(**(_FIXED | parameters))
 
 
+@pytest.mark.slow
 def test_compared_services_differ_by_the_change() -> None:
     one = serve(**_FIXED, rate=100.0)
     found = compare_services(one, serve(**(_FIXED | {"steps": "linear:1.5e6"}), rate=100.0))
@@ -125,6 +127,7 @@ def test_compared_services_differ_by_the_change() -> None:
     assert found.paired == 400
 
 
+@pytest.mark.slow
 def test_equal_services_have_no_difference() -> None:
     one = serve(**_FIXED, rate=100.0)
     found = compare_services(one, serve(**_FIXED, rate=100.0))
@@ -132,6 +135,7 @@ def test_equal_services_have_no_difference() -> None:
     assert all((diff.low, diff.high) == (0, 0) for diff in found.latencies)
 
 
+@pytest.mark.slow
 def test_goodput_is_compared_where_one_of_the_services_has_it() -> None:
     plain, judged = serve(**_FIXED, rate=100.0), serve(**_FIXED, rate=100.0, slo="ttft=1s")
     assert "good" not in str(compare_services(plain, plain))
@@ -143,6 +147,7 @@ def _with_stated(result: ServeResult, intervals: dict[str, tuple[float, float]])
     return replace(result, summary=result.summary | {"errors": {"intervals": intervals}})
 
 
+@pytest.mark.slow
 def test_differences_include_the_stated_errors_of_estimated_steps() -> None:
     one = serve(**_FIXED, rate=100.0)
     mean = one.metrics["ttft_mean_ms"]
@@ -162,6 +167,7 @@ def test_differences_include_the_stated_errors_of_estimated_steps() -> None:
     assert both["ttft_p99_ms"].high == plain["ttft_p99_ms"].high
 
 
+@pytest.mark.slow
 def test_a_difference_within_the_stated_errors_may_be_chance() -> None:
     one = serve(**_FIXED, rate=100.0)
     other = serve(**(_FIXED | {"steps": "linear:1.5e6"}), rate=100.0)
@@ -182,6 +188,7 @@ def test_services_of_other_requests_are_not_compared() -> None:
         compare_services(one, serve(**other, rate=100.0))
 
 
+@pytest.mark.slow
 def test_what_if_is_the_service_with_the_change() -> None:
     one = serve(**_FIXED, rate=100.0)
     found = what_if_served(one, "max_num_seqs x4")
@@ -240,6 +247,7 @@ _TINY: Final = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["file", "dimensions"])
 def test_what_if_of_a_model_of_the_user(tmp_path: Path, given: str) -> None:
     path = tmp_path / "tiny.yaml"

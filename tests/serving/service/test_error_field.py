@@ -35,6 +35,7 @@ def audited() -> tuple[Reals, Reals]:
     return places, np.full(60, 0.2)
 
 
+@pytest.mark.slow
 def test_at_audits_the_error_is_theirs(audited: tuple[Reals, Reals]) -> None:
     places, unlike = audited
     found = draws(field_of(places, unlike, smooth(places)), places, unlike)
@@ -42,6 +43,7 @@ def test_at_audits_the_error_is_theirs(audited: tuple[Reals, Reals]) -> None:
     assert found.std(axis=0).max() < 2e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("power", "corner", "distance", "own"),
     [
@@ -75,6 +77,7 @@ def test_intervals_hold_the_errors_of_steps_without_audit(
         assert np.mean(larger) > 0.5  # the audits themselves hold few of them
 
 
+@pytest.mark.slow
 def test_few_audits_give_wide_errors() -> None:
     errors = np.array([0.001, -0.002, 0.001, 0.003])
     places = np.array([[0.0], [1.0], [2.0], [3.0]])
@@ -92,6 +95,7 @@ def test_audits_without_error_leave_none() -> None:
     assert draws(field, places, np.ones(3), 5).tolist() == np.zeros((5, 3)).tolist()
 
 
+@pytest.mark.slow
 def test_of_many_audits_a_part_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(error_field, "_MOST", 40)
     places = np.random.default_rng(4).uniform(0, 2, (200, 2))

@@ -121,7 +121,7 @@ serve(trace=requests, scheduler=partial(OneByOne, requests), steps=Steps, out=sy
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_service_goes_on_without_loss(tmp_path: Path) -> None:
     def start(folder: str, at: int, how: str = "new") -> int:
         code = [sys.executable, "-c", _KILLED, str(tmp_path / folder), str(at), how]

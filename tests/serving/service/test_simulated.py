@@ -40,6 +40,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_exact_steps_have_cycles_bytes_and_bounds(model: Path) -> None:
     result = serve(model=str(model), steps="exact", **_SERVICE)
     assert result.metrics["completed"] == 6
@@ -69,12 +70,14 @@ def test_engines_of_prompts_and_outputs_have_steps_of_their_own(model: Path) -> 
     assert {"on the link", "prefill", "decode"} <= {part.stage for part in worst.parts}
 
 
+@pytest.mark.slow
 def test_audited_steps_report_their_error(model: Path) -> None:
     result = serve(model=str(model), steps="audited", **_SERVICE)
     assert set(result.steps["how"].to_pylist()) <= {"estimated", "audited"}
     assert result.summary["estimators"][0]["steps"] == len(result.steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "rounds"), [(0.9, 0), pytest.param(1e-7, 5, marks=pytest.mark.slow)]
 )
@@ -129,7 +132,7 @@ print(-left[0])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("steps", "split"), [("exact", None), ("audited", None), ("audited", _SPLIT)]
 )

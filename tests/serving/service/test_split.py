@@ -38,6 +38,7 @@ class _Asked:
         self.time = linear.time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["vllm", "static", "orca", "sarathi"])
 @given(seed=st.integers(0, 1 << 40))
 @profile(60)
@@ -111,6 +112,7 @@ def _serve(**more: Any) -> ServeResult:
     return serve(**({} if "trace" in more else _DRAWN) | usual | more)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1 << 30))
 @profile(6)
 def test_laws_of_a_split(seed: int) -> None:

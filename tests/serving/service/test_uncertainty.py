@@ -87,6 +87,7 @@ class Recording:
         return StepTime(int(self._rows.length_ns[step]))
 
 
+@pytest.mark.slow
 def test_estimates_without_error_give_intervals_without_width(service: Service) -> None:
     stated, true = errors(service, Estimated(0.0))
     assert true == dict.fromkeys(JUDGED, 0.0)
@@ -94,6 +95,7 @@ def test_estimates_without_error_give_intervals_without_width(service: Service) 
     assert all(interval == (0.0, 0.0) for interval in stated.intervals.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [-0.03, 0.03])
 def test_intervals_hold_what_a_bias_of_steps_makes_of_the_metrics(
     service: Service, bias: float
@@ -107,6 +109,7 @@ def test_intervals_hold_what_a_bias_of_steps_makes_of_the_metrics(
     assert (low + high) * bias > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [-0.02, 0.02])
 def test_a_bias_that_all_audits_agree_on_is_known_well(service: Service, bias: float) -> None:
     stated, true = errors(service, Estimated(bias))
@@ -115,6 +118,7 @@ def test_a_bias_that_all_audits_agree_on_is_known_well(service: Service, bias: f
         assert high - low < 0.5 * abs(true[name]) + 1e-3, (name, low, high)
 
 
+@pytest.mark.slow
 def test_exact_steps_have_no_error(service: Service) -> None:
     """The more of the first steps are exact, the less wide the intervals are, which still hold the
     true errors; in the end they have no width.
@@ -137,6 +141,7 @@ def test_exact_steps_have_no_error(service: Service) -> None:
     assert stated.intervals == dict.fromkeys(JUDGED, (0.0, 0.0))
 
 
+@pytest.mark.slow
 def test_queues_amplify_the_error_of_steps(service: Service) -> None:
     stated, _ = errors(service, Estimated(0.009))
     assert stated.intervals["tpot_mean_ms"][0] > 0.015
@@ -150,6 +155,7 @@ def test_without_audits_nothing_is_stated(service: Service) -> None:
     assert metric_errors([model], served.steps, served.metrics(), service._metrics) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bias", "spread", "most"), [(0.02, 0.0, 0), (0.009, 0.0, 1), (0.0, 0.0, 39)],
     ids=["steps", "queues", "neither"],
@@ -173,6 +179,7 @@ def test_a_round_ends_as_soon_as_its_error_is_seen_to_be_too_large(
     assert len(times) == most
 
 
+@pytest.mark.slow
 def test_of_a_long_service_only_the_steps_are_judged(service: Service) -> None:
     """Their time is within what was asked for, TPOT is not: both are stated."""
     model: Any = Estimated(0.009)

@@ -20,6 +20,7 @@ def rows(done: Path) -> list[dict[str, Any]]:
     return [{**row, **designs[row["design"]]} for row in open_table(done).to_table().to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["cycles", "p95_cycles", "compute_utilization"])
 def test_the_best_of_each_layer_and_what_the_others_lose(
     done: Path, rows: list[dict[str, Any]], metric: str
@@ -65,6 +66,7 @@ def test_designs_are_compared_with_the_baseline_of_equal_other_axes(
     assert seen == {8: 6, 32: 6}
 
 
+@pytest.mark.slow
 def test_sweeps_whose_constants_differ_are_paired_and_told_apart(done: Path, deeper: Path) -> None:
     found = compare_baseline(done, deeper, by=["layer"])
     assert len(found.rows) == 8
@@ -84,6 +86,7 @@ def test_a_baseline_that_is_missing_is_told_with_what_there_is(done: Path) -> No
         compare_baseline(done, baseline={"tiel": "4"})
 
 
+@pytest.mark.slow
 def test_conditions_choose_designs_and_runs(done: Path, rows: list[dict[str, Any]]) -> None:
     found = design_costs(done, "onchip_bytes", "cycles", where="tile in (2, 4) and channels <= 8")
     assert [cost.label for cost in found] == ["tile=2 machine.hbm.channels=8"]
@@ -105,6 +108,7 @@ def test_conditions_choose_designs_and_runs(done: Path, rows: list[dict[str, Any
         design_costs(done, "onchip_bytes", "cycles", where="cycles < 1")
 
 
+@pytest.mark.slow
 def test_designs_are_compared_by_their_own_values(done: Path) -> None:
     found = design_costs(done, "onchip_bytes", "cycles", "hbm_channels")
     assert [cost.z for cost in found] == [c.values["machine.hbm.channels"] for c in found]
@@ -131,6 +135,7 @@ def test_percentiles_stand_beside_means_and_can_be_compared(
         assert cost.y == pytest.approx(expected[2])
 
 
+@pytest.mark.slow
 def test_with_a_cost_of_channels_more_of_them_do_not_win_for_free(done: Path) -> None:
     free = design_costs(done, "onchip_bytes", "cycles")
     priced = design_costs(done, "onchip_bytes", "cycles", "cost", weights={"hbm_channels": 1})
@@ -143,6 +148,7 @@ def test_with_a_cost_of_channels_more_of_them_do_not_win_for_free(done: Path) ->
         design_costs(done, "cost", "cycles", weights={"chanels": 1})
 
 
+@pytest.mark.slow
 def test_the_price_of_a_byte_on_chip_is_for_fifos_too(tmp_path: Path) -> None:
     prices = {"machine.costs.onchip_byte": 2.0}
     grid = {"tile": [2, "dynamic"], "machine.fifo.depth": [3, 6]}

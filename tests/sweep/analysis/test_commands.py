@@ -36,6 +36,7 @@ def edited(folder: Path, out: Path, layer: int, factor: float, failing: int = 0)
     return out
 
 
+@pytest.mark.slow
 def test_the_best_per_layer_and_step(done: Path, cli: Cli) -> None:
     said = cli("sweep", "best", done, "--per", "layer,step", "--json").json()
     found = best(done, per=["layer", "step"])
@@ -108,6 +109,7 @@ def test_mistakes_of_baselines_are_named(
     assert message in ended.err
 
 
+@pytest.mark.slow
 def test_sweeps_without_common_runs_are_reported_of_pairing(
     done: Path, deeper: Path, cli: Cli
 ) -> None:
@@ -118,6 +120,7 @@ def test_sweeps_without_common_runs_are_reported_of_pairing(
     assert cli("sweep", "compare", done, deeper, "--by", "layer,step").code == 0
 
 
+@pytest.mark.slow
 def test_a_gate_over_groups_ends_with_1_where_one_is_worse(
     done: Path, tmp_path: Path, cli: Cli
 ) -> None:
@@ -139,6 +142,7 @@ def test_a_gate_over_groups_ends_with_1_where_one_is_worse(
     assert cli("sweep", "compare", done, slower, "--by", "tile", "--fail-above", "1.5%").code == 0
 
 
+@pytest.mark.slow
 def test_a_gate_over_groups_notices_runs_that_fail(done: Path, tmp_path: Path, cli: Cli) -> None:
     failing = edited(done, tmp_path / "failing", layer=1, factor=1.0, failing=2)
     ended = cli(

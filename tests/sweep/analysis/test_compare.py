@@ -23,6 +23,7 @@ from tests.samples import sampled
 from tests.sweep.support import TINY, rewrite, routing_file, tiny
 
 
+@pytest.mark.slow
 def test_a_sweep_compared_with_itself_is_equal(done: Path) -> None:
     found = compare(done, done)
     assert len(found.changes) == 24
@@ -30,6 +31,7 @@ def test_a_sweep_compared_with_itself_is_equal(done: Path) -> None:
     assert (found.only_before, found.only_after, found.mean_ratio) == (0, 0, 1.0)
 
 
+@pytest.mark.slow
 def test_regressions_come_first(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +69,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_times_need_a_clock(done: Path, tmp_path: Path) -> None:
     with pytest.raises(SweepError, match=r"none of 24 runs has milliseconds; .* states clock_ghz"):
         compare(done, done, "milliseconds")
@@ -76,6 +79,7 @@ def test_times_need_a_clock(done: Path, tmp_path: Path) -> None:
     assert all(change.ratio == 1 for change in found.changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "metric",
     sampled((one for one in MEASURES if one != "milliseconds"), "cycles", "flops", "offchip_bytes"),
@@ -97,6 +101,7 @@ def test_metrics_that_depend_on_how_they_are_counted_say_so(
     assert compare(published, published, metric).remark == ""
 
 
+@pytest.mark.slow
 def test_sweeps_without_common_runs_are_refused(done: Path, tmp_path: Path) -> None:
     run_sweep(tiny(grid={"tile": [4]}), tmp_path)
     with pytest.raises(SweepError, match="have no run in common"):
@@ -126,6 +131,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory, done: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_new_failures_are_the_worst_regressions(done: Path, limited: Path) -> None:
     found = compare(done, limited)
     before = {row["run"]: row["cycles"] for row in open_table(done).to_table().to_pylist()}
@@ -212,6 +218,7 @@ def test_a_metric_that_was_0_is_worse_when_it_is_not_any_more(done: Path, tmp_pa
     assert (best.before, best.after, best.ratio) == (5, 0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -256,6 +263,7 @@ def test_what_differs_between_sweeps_without_common_runs_is_named(
         assert line.startswith(start)
 
 
+@pytest.mark.slow
 def test_what_differs_between_workloads_or_in_part_only_is_named(
     done: Path, tmp_path: Path
 ) -> None:
@@ -279,6 +287,7 @@ def test_what_differs_between_workloads_or_in_part_only_is_named(
         compare(tmp_path / "a", tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_the_name_of_a_trace_does_not_matter_to_a_comparison(tmp_path: Path) -> None:
     grid = {"tile": [2]}
     for name in ("a", "b"):
@@ -290,6 +299,7 @@ def test_the_name_of_a_trace_does_not_matter_to_a_comparison(tmp_path: Path) -> 
         run_sweep(tiny(traces={"files": files}, grid=grid), tmp_path / "a", resume=True)
 
 
+@pytest.mark.slow
 def test_copies_of_a_trace_are_runs_of_their_own(tmp_path: Path) -> None:
     names = [routing_file(tmp_path, name) for name in ("a.npy", "b.npy", "c.npy")]
     run_sweep(tiny(traces={"files": names}, grid={"tile": [2]}), tmp_path / "three")

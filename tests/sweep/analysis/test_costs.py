@@ -27,6 +27,7 @@ from stepsim.sweep.analysis.labels import TRACE_COLUMNS
 from tests.sweep.support import rewrite, routing_file, tiny
 
 
+@pytest.mark.slow
 def test_costs_are_means_and_the_frontier_dominates(done: Path) -> None:
     costs = design_costs(done, "onchip_bytes", "cycles")
     rows = open_table(done).to_table().to_pylist()
@@ -73,6 +74,7 @@ def means(folder: Path) -> list[tuple[int, float, int, int]]:
     return [(c.point, c.y, c.runs, c.lost) for c in costs]
 
 
+@pytest.mark.slow
 def test_design_points_are_compared_over_traces_that_all_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +87,7 @@ def test_design_points_are_compared_over_traces_that_all_finished(
     assert costs.remark.startswith("means over 3 of 6 traces, those that all design points")
 
 
+@pytest.mark.slow
 def test_a_hopeless_design_point_does_not_spoil_the_comparison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +98,7 @@ def test_a_hopeless_design_point_does_not_spoil_the_comparison(
     assert (costs.traces, len(costs), costs[0], costs[1:]) == (5, 2, costs.points[0], costs[1:])
 
 
+@pytest.mark.slow
 def test_of_many_failures_two_points_are_still_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +116,7 @@ def test_design_points_without_common_traces_are_not_compared(
     assert "of 6 traces\n  'tile=1' finished 3\n  'tile=2' finished 3\n" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_copies_of_a_trace_count_each(tmp_path: Path) -> None:
     names = [routing_file(tmp_path, name) for name in ("a.npy", "b.npy")]
     (tmp_path / "c").mkdir()
@@ -122,6 +127,7 @@ def test_copies_of_a_trace_count_each(tmp_path: Path) -> None:
     assert (costs.traces, costs.all_traces, costs.remark) == (6, 6, "")
 
 
+@pytest.mark.slow
 def test_runs_that_are_not_there_yet_are_as_failures(done: Path, tmp_path: Path) -> None:
     shutil.copytree(done, tmp_path / "out")
     (tmp_path / "out" / "summary.json").unlink()  # or the file would be missed
@@ -153,6 +159,7 @@ def test_metrics_that_were_not_kept_cannot_be_compared(tmp_path: Path) -> None:
         compare(tmp_path, tmp_path, "regions")
 
 
+@pytest.mark.slow
 def test_sweeps_in_which_no_run_succeeded_say_so(tmp_path: Path) -> None:
     run_sweep(tiny(limits={"max_cycles": 5}, grid={"tile": [4]}), tmp_path)
     expected = r"no run succeeded \(6 x limit\)"

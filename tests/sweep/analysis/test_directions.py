@@ -14,6 +14,7 @@ from stepsim.sweep.analysis import parse_assignments
 from tests.sweep.support import tiny
 
 
+@pytest.mark.slow
 def test_of_a_utilization_the_larger_is_on_the_front(done: Path) -> None:
     found = design_costs(done, "onchip_bytes", "bandwidth_utilization")
     for one in found:
@@ -67,6 +68,7 @@ def test_an_option_without_use_is_an_error(
     assert message in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_constraints_of_a_search_hold_on_its_front_too(tmp_path: Path) -> None:
     search: dict[str, Any] = {
         "objectives": ["cycles", "onchip_bytes"], "sampler": "grid", "trials": 4,

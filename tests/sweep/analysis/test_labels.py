@@ -56,6 +56,7 @@ def test_labels_hold_what_differs_and_nothing_else(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_labels_of_runs_tell_all_of_them_apart(done: Path, tmp_path: Path) -> None:
     labels = [change.label for change in compare(done, done).changes]
     assert len(set(labels)) == 24

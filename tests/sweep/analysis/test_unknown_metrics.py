@@ -55,6 +55,7 @@ def refused(out: Path, metric: str, cause: str, **chosen: Any) -> None:
 SIZES = "the workload states these with Built.symbols"
 
 
+@pytest.mark.slow
 def test_sizes_that_a_run_decides(tmp_path: Path) -> None:
     out = swept(tmp_path)
     with pytest.raises(SweepError, match=f"none of 2 runs has onchip_bytes; .*{SIZES}") as caught:
@@ -72,6 +73,7 @@ def test_metrics_that_were_not_kept(tmp_path: Path) -> None:
         best(out, "flops")
 
 
+@pytest.mark.slow
 def test_tokens_and_peaks(tmp_path: Path) -> None:
     out = swept(tmp_path, machine="sda-1024-energy")
     with pytest.raises(SweepError, match=r"run \w+ has no tokens_per_second; .* Built.tokens"):
@@ -135,6 +137,7 @@ def test_several_metrics_have_a_cause_each(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_conditions_that_leave_runs_without_a_metric(tmp_path: Path) -> None:
     """Nothing is said of a search where there is none."""
     out = swept(tmp_path, "some_decided", grid={"decided": [False, True]})

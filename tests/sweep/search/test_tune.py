@@ -48,7 +48,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("sampler", ["nsga2", "tpe", "random", "grid"])
 def test_a_search_of_the_whole_space_finds_the_front_of_the_sweep(
     tmp_path: Path, swept: Path, sampler: str
@@ -64,7 +64,7 @@ def test_a_search_of_the_whole_space_finds_the_front_of_the_sweep(
     assert len(again) == again.designs == 45
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_design_is_tried_twice_and_all_depend_on_the_seed(tmp_path: Path) -> None:
     first = tune(space(), tmp_path / "a")
     texts = [repr(trial.design) for trial in first.trials]
@@ -89,7 +89,7 @@ def test_a_search_goes_on_where_it_was_and_beyond(tmp_path: Path) -> None:
         tune(space(traces=traces), tmp_path, resume=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_search_loses_and_repeats_no_trial(tmp_path: Path) -> None:
     spec, out = tmp_path / "spec.yaml", tmp_path / "out"
     spec.write_text(yaml.safe_dump(space(search={"trials": 40}, chunk=1), sort_keys=False))
@@ -141,6 +141,7 @@ def test_constraints_on_axes_cost_nothing_and_others_are_kept(tmp_path: Path) ->
     assert not any(trial.violated for trial in found.front)
 
 
+@pytest.mark.slow
 def test_weights_make_a_cost_that_is_an_objective(tmp_path: Path) -> None:
     search = {
         "objectives": ["p95_cycles", "cost"],
@@ -156,6 +157,7 @@ def test_weights_make_a_cost_that_is_an_objective(tmp_path: Path) -> None:
     assert found.objectives == ("p95_cycles", "cost")
 
 
+@pytest.mark.slow
 def test_designs_that_cannot_be_built_or_run_are_reported(tmp_path: Path) -> None:
     grid = {"tile": [2, "dynamic"], "tile_inter": [32, 48], "fifo_depth": [1, 2]}
     found = tune(space(grid=grid, search={"trials": 8}), tmp_path)
@@ -165,6 +167,7 @@ def test_designs_that_cannot_be_built_or_run_are_reported(tmp_path: Path) -> Non
     assert len(found.trials) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -231,6 +234,7 @@ def test_wrong_axes_are_reported_before_anything_runs(
         tune(file, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_designs_that_do_not_fit_are_no_part_of_the_front(tmp_path: Path) -> None:
     limits = {"compute.flops_per_cycle": [1000, 1_000_000], "onchip.capacity_bytes": [1, 1 << 30]}
     grid = {"tile": [2, 4], **{f"machine.{key}": values for key, values in limits.items()}}
