@@ -14,6 +14,7 @@ import stepsim as st
 from stepsim.errors import MachineError
 from stepsim.results.columns import ENERGY, ENERGY_OF_UNITS
 from stepsim.simulation.cases.case import make_case
+from stepsim.workloads.moe.build import dispatch
 
 TABLE: dict[str, Any] = {
     "energy.sources": "round numbers",
@@ -206,3 +207,29 @@ def test_the_example_table_names_its_sources() -> None:
     assert "Horowitz" in machine.energy.sources
     plain = st.simulate(product_program())
     assert st.simulate(product_program(), machine).cycles == plain.cycles
+
+
+@pytest.mark.parametrize("how", ["two inputs", "pair", "pair of pairs", "reshaped pair"])
+@pytest.mark.parametrize(("tile", "rows"), [(16, 32), ("dynamic", 20)])
+def test_of_a_tuple_only_the_members_on_chip_are_read(how: str, tile: Any, rows: int) -> None:
+    """A function takes ``square``, which was written back, and ``neg``, which was not."""
+    with st.Program("both", compute_bw=64) as program:
+        x = st.linear_load(st.spec(32, 64), tile=(1, 64), bypass=True).flatten(0, 1)
+        if tile == "dynamic":
+            table = st.routing([[0]] * rows + [[1]] * (32 - rows), experts=2)
+            x, other = dispatch(x, table, tile, 64)
+            other.consume()
+        y, n = x.map(st.fn.square, write_back=True), x.map(st.fn.neg)
+        both = st.fn.concat_cols(2)
+        if how == "two inputs":
+            found = st.map(both, y, n)
+        elif how == "pair":
+            found = st.zip(n, y).map(both)
+        elif how == "pair of pairs":
+            found = st.zip(n, st.zip(y, x.map(st.fn.neg))).map(st.fn.concat_cols(3))
+        else:
+            found = st.zip(y, n).unsqueeze(0).flatten(0, 1).map(both)
+        found.consume()
+    units = st.simulate(program, target()).units.to_pylist()
+    joules = [one["energy_onchip_joules"] for one in units if one["name"].startswith("concat")]
+    assert joules == [rows * 64 * 2 * (4 * 1e-12)]

@@ -27,11 +27,8 @@ from numpy.typing import NDArray
 from stepsim.dtypes import DType
 from stepsim.errors import MachineError
 from stepsim.graph import (
-    Buffer,
     Compute,
-    LinearLoad,
     LinearStore,
-    RandomLoad,
     RandomStore,
     Tile,
     TupleType,
@@ -39,6 +36,14 @@ from stepsim.graph import (
 )
 from stepsim.kernels import Payload, message_loads
 from stepsim.results import ENERGY, ENERGY_OF_UNITS
+from stepsim.simulation.outcome.on_chip_tiles import (
+    Lies,
+    carries_buffers,
+    lies_on_chip,
+    measured_bytes,
+    puts_on_chip,
+    static_bytes,
+)
 from stepsim.simulation.outcome.token_bytes import payload_of, token_sizes
 
 if TYPE_CHECKING:
@@ -168,18 +173,28 @@ class EnergyAccount:
         count = len(wiring.fifos)
         self._written_sent, self._written_taken = np.zeros((2, count), np.bool_)
         self._read_sent, self._read_taken = np.zeros((2, count), np.bool_)
-        lies = _lies_on_chip(wiring)
+        lies = lies_on_chip(wiring)
+        self._partly: list[tuple[int, Lies, int | None]] = []
         for unit in wiring.units:
             into, out = list(unit.inputs), list(unit.outputs)
-            if _puts_on_chip(unit.operator):
+            if puts_on_chip(unit.operator):
                 self._written_sent[out] = True
-            makes, takes = _buffers(wiring, out), _buffers(wiring, into)
+            makes, takes = carries_buffers(wiring, out), carries_buffers(wiring, into)
             if makes and not takes:
                 self._written_taken[into] = True
             if takes and not makes:
                 self._read_sent[out] = True
             if isinstance(unit.operator, Compute | LinearStore | RandomStore):
-                self._read_taken[into] = lies[into]
+                self._read_taken[into] = [lies[fifo] is True for fifo in into]
+                for fifo in into:
+                    if not isinstance(lies[fifo], bool):
+                        element = wiring.fifos[fifo].stream.type
+                        known = (
+                            None
+                            if payload_of(element) is None
+                            else static_bytes(element, lies[fifo])
+                        )
+                        self._partly.append((fifo, lies[fifo], known))
 
     def of(self, execution: Execution, cycles: int) -> UnitEnergy:
         """The energy of a run, from the final records of the engine.
@@ -204,6 +219,13 @@ class EnergyAccount:
         written += added(self._consumer, taken * self._written_taken)
         read = added(self._producer, sent * self._read_sent)
         read += added(self._consumer, taken * self._read_taken)
+        for fifo, lies, size in self._partly:
+            removed = int(channels["removed"][fifo])
+            if size is None:
+                tokens = _tokens(execution, fifo)[:removed]
+                read[self._consumer[fifo]] += measured_bytes(execution.slots, tokens, lies)
+            else:
+                read[self._consumer[fifo]] += removed * size
         bus = units["requests"] * self._request_bytes
         onchip = written * table.onchip_write_pj_per_byte + read * table.onchip_read_pj_per_byte
         milliseconds = self._machine.milliseconds(cycles)
@@ -234,38 +256,17 @@ class EnergyAccount:
         return found
 
 
-def _sizes(execution: Execution, fifo: int) -> NDArray[np.int64]:
-    """Payload of every token of a FIFO that kept them; that of tuples is their members'."""
+def _tokens(execution: Execution, fifo: int) -> NDArray[np.void]:
+    """All tokens of a FIFO that kept them."""
     record = execution.channels[fifo]
     begin = int(record["start"])
-    tokens = execution.slots[begin : begin + int(record["sent"])]
-    return token_sizes(execution.slots, tokens, (Payload.TUPLE,))
+    found: NDArray[np.void] = execution.slots[begin : begin + int(record["sent"])]
+    return found
 
 
-def _puts_on_chip(operator: Any) -> bool:
-    """Whether the tiles that it makes are in on-chip memory, from which they are loaded."""
-    loads = isinstance(operator, LinearLoad | RandomLoad)
-    return loads or bool(getattr(operator, "write_back", False))
-
-
-def _buffers(wiring: Wiring, fifos: list[int]) -> bool:
-    return any(isinstance(wiring.fifos[fifo].stream.type, Buffer) for fifo in fifos)
-
-
-def _lies_on_chip(wiring: Wiring) -> NDArray[np.bool_]:
-    """FIFOs whose tiles lie in on-chip memory: of what puts them there, and moves them on."""
-    lies = np.zeros(len(wiring.fifos), np.bool_)
-    passing = []
-    for unit in wiring.units:
-        if _puts_on_chip(unit.operator):
-            lies[list(unit.outputs)] = True
-        elif not isinstance(unit.operator, Compute) and not _buffers(wiring, list(unit.inputs)):
-            passing.append((list(unit.inputs), list(unit.outputs)))
-    found = -1
-    while found != (found := int(lies.sum())):
-        for into, out in passing:
-            lies[out] |= bool(lies[into].any())
-    return lies
+def _sizes(execution: Execution, fifo: int) -> NDArray[np.int64]:
+    """Payload of every token of a FIFO that kept them; that of tuples is their members'."""
+    return token_sizes(execution.slots, _tokens(execution, fifo), (Payload.TUPLE,))
 
 
 def _widest(operands: list[Tile]) -> DType:
