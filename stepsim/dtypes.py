@@ -54,6 +54,11 @@ class DType(enum.Enum):
         return found
 
     @property
+    def is_float(self) -> bool:
+        """Floating point."""
+        return self.text.startswith(("f", "bf"))
+
+    @property
     def is_address(self) -> bool:
         """Unsigned integers can address tiles."""
         return self in (DType.u32, DType.u64)

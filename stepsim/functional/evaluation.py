@@ -64,7 +64,7 @@ class FunctionalResult:
     @typed
     def stream(self, stream: Stream) -> list[Token]:
         """All elements of a stream in order: ``(payload, level)``."""
-        return list(self._feeds[resolved(stream).key].tokens)
+        return list(self._feed(stream).tokens)
 
     @typed
     def nested(self, stream: Stream) -> list[Any]:
@@ -110,13 +110,20 @@ class FunctionalResult:
     @typed
     def shape(self, stream: Stream) -> Shape:
         """Measured dims of a stream."""
-        levels = [t.level for t in self._feeds[resolved(stream).key].tokens]
+        levels = [t.level for t in self._feed(stream).tokens]
         return tuple(collapsed(s) for s in sizes_of(levels, stream.rank))
 
     @property
     def shapes(self) -> dict[tuple[int, int], Shape]:
         """Measured dims of every stream, by operator id and number of the output."""
         return {key: self.shape(feed.stream) for key, feed in self._feeds.items()}
+
+    def _feed(self, stream: Stream) -> Feed:
+        if stream.program is not self.program:
+            raise ArgError(
+                f"{stream!r} belongs to program '{stream.program.name}', not '{self.program.name}'"
+            )
+        return self._feeds[resolved(stream).key]
 
     def contradictions(self) -> list[str]:
         """Streams whose measured dims or tile sides differ from the declared ones."""
@@ -195,6 +202,8 @@ def evaluate(
         )
     given = check_bindings(program, bindings)
     kind = None if scalar is None else dtype_of(scalar)
+    if kind is not None and not kind.is_float:
+        raise ArgError(f"scalar: expected a floating point type, as 'f32', found '{kind.text}'")
     world = World(Tensors(program, tensors or {}, kind), given, decisions, kind)
     ready: deque[Node] = deque()
     feeds = {

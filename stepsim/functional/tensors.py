@@ -77,11 +77,22 @@ class Tensors:
         self._written: dict[Hashable, dict[int, tuple[RandomStore, Array]]] = {}
         self._check_keys()
         missing: list[str] = []
+        owners: dict[Hashable, _Access] = {}
         for op in self._users:
             key = _identity(op.tensor)
-            found = self._lookup(op)
-            if found is not None:
-                self._arrays[key] = _checked(op, found, scalar or op.tensor.dtype)
+            found, is_given = self._lookup(op)
+            if found is None or (key in owners and not is_given):
+                continue
+            array = _checked(op, found, scalar or op.tensor.dtype)
+            if key in owners and not np.array_equal(array, self._arrays[key], equal_nan=True):
+                raise EvaluationError(
+                    f"tensors: {owners[key].title()} and {op.title()} read one tensor, "
+                    f"{op.tensor}, and were given different arrays. Give one array, or make them "
+                    "specs of different names"
+                )
+            if is_given:
+                owners[key] = op
+            self._arrays[key] = array
         for op in self._users:
             if _identity(op.tensor) in self._arrays:
                 continue
@@ -100,11 +111,12 @@ class Tensors:
         """Keys for the tensor of an operator, most specific first."""
         return tuple(k for k in (op, op.tensor, op.tensor.name, op.label) if k is not None)
 
-    def _lookup(self, op: _Access) -> Any:
+    def _lookup(self, op: _Access) -> tuple[Any, bool]:
+        """The array of an operator, and whether it was given."""
         for name in self._names(op):
             if name in self._given:
-                return self._given[name]
-        return op.tensor.data
+                return self._given[name], True
+        return op.tensor.data, False
 
     def _check_keys(self) -> None:
         known = {name for op in self._users for name in self._names(op)}

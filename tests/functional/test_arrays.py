@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import stepsim.graph as st
-from stepsim.errors import EvaluationError
+from stepsim.errors import ArgError, EvaluationError, MachineError
+from stepsim.functional import evaluate
 from stepsim.graph import Program, fn
+from stepsim.simulation import run_functional
 from tests.functional.support import run_both
 
 
@@ -58,3 +60,52 @@ def test_streams_that_are_no_arrays_are_refused() -> None:
     for message, stream in streams.items():
         with pytest.raises(EvaluationError, match=message):
             values.array(stream)
+
+
+def _difference(label: str = "x") -> tuple[Program, st.Stream, st.Stream]:
+    """``x - x``, by two loads of one tensor."""
+    with Program() as program:
+        a, b = (st.linear_load(st.spec(4, 4, name=label, dtype="f32"), (2, 4)) for _ in range(2))
+        st.linear_store(st.map(fn.sub, a, b), "y")
+    return program, a, b
+
+
+def test_loads_of_one_tensor_take_one_array() -> None:
+    program, _, _ = _difference()
+    first, second = program.operators[:2]
+    x = np.ones((4, 4), np.float32)
+    for given in ({first: x}, {"x": x}, {first: x, second: x.copy()}, {"x": x, second: x}):
+        assert not evaluate(program, given).stored["y"].any()
+    for given in ({first: x, second: 10 * x}, {"x": x, second: 10 * x}):
+        with pytest.raises(EvaluationError, match=r"read one tensor, .*, and were given different"):
+            evaluate(program, given)
+
+
+def test_streams_of_other_programs_are_refused() -> None:
+    program, a, _ = _difference()
+    _, other, _ = _difference("z")
+    found = evaluate(program, {"x": np.ones((4, 4), np.float32)})
+    assert found.array(a).all()
+    for ask in (found.array, found.stream, found.nested, found.shape):
+        with pytest.raises(ArgError, match="belongs to program"):
+            ask(other)
+
+
+@pytest.mark.parametrize("scalar", ["bool", "u64", "i32", "i8", "i4"])
+def test_programs_are_evaluated_in_floating_point(scalar: str) -> None:
+    program, _, _ = _difference()
+    with pytest.raises(
+        ArgError, match=f"scalar: expected a floating point type.* found '{scalar}'"
+    ):
+        evaluate(program, {"x": np.ones((4, 4), np.float32)}, scalar=scalar)
+
+
+def test_what_a_program_does_not_need_is_checked_all_the_same() -> None:
+    program, _, _ = _difference()
+    tensors = {"x": np.ones((4, 4), np.float32)}
+    with pytest.raises(MachineError, match="machine"):
+        run_functional(program, tensors, machine="no such machine")
+    for depth in (-5, {"foo": 2}):
+        with pytest.raises(ArgError):
+            run_functional(program, tensors, fifo_depth=depth)
+    assert not run_functional(program, tensors, fifo_depth=3).stored["y"].any()

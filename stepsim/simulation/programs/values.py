@@ -7,7 +7,11 @@ from typing import Any
 
 from stepsim.functional import FunctionalResult, evaluate, needs_decisions
 from stepsim.graph import DType, Program
-from stepsim.machine import Machine
+from stepsim.lowering import default_depth
+from stepsim.machine import Machine, load_machine
+from stepsim.simulation.programs.changes import checked_depths, depth_of
+from stepsim.simulation.programs.fix_file import read_depths
+from stepsim.simulation.programs.prepared import wired
 from stepsim.simulation.programs.simulate import prepare
 
 
@@ -56,4 +60,20 @@ def run_functional(
     decisions = None
     if needs_decisions(program):
         decisions = prepare(program, machine=machine, fifo_depth=fifo_depth).decisions(bindings)
+    else:
+        _check_timing(program, machine, fifo_depth)
     return evaluate(program, tensors, bindings=bindings, decisions=decisions, scalar=scalar)
+
+
+def _check_timing(program: Program, machine: Machine | str, fifo_depth: Any) -> None:
+    """Refuse what a timing run would refuse of its arguments, although none is needed.
+
+    A program without a compute bandwidth has values all the same, so that it is not prepared.
+    """
+    depth, named = depth_of(fifo_depth)
+    target = machine if isinstance(machine, Machine) else load_machine(machine)
+    default_depth(program, target, depth)
+    if isinstance(named, Mapping):
+        checked_depths(wired(program), named)
+    elif named is not None:
+        read_depths(named, wired(program), program.fingerprint())
