@@ -43,7 +43,7 @@ from stepsim.simulation.programs.fix_file import (
     machine_hash as machine_hash,
     write_fix as write_fix,
 )
-from stepsim.simulation.programs.fixes import save_fix as save_fix
+from stepsim.simulation.programs.fixes import save_depths as save_depths, save_fix as save_fix
 from stepsim.simulation.programs.on_chip import (
     AUTO_PLACE as AUTO_PLACE,
     ROW_MAJOR as ROW_MAJOR,

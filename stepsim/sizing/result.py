@@ -16,7 +16,7 @@ from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.graph import FIFO_DEPTH
 from stepsim.results import ENDED, schema
-from stepsim.simulation import Prepared, depths_text, machine_hash, write_fix
+from stepsim.simulation import Prepared, machine_hash, save_depths
 from stepsim.sizing.program_runs import ProgramRuns, checked_slowdown
 from stepsim.sizing.search import Found
 from stepsim.typed import typed
@@ -191,12 +191,15 @@ class FifoSizes:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the depths as YAML, for ``fifo_depth=`` or ``fix=`` of :func:`simulate`.
 
+        What else was changed of the program before it was sized, such as its places, is in the
+        file too, which ``fix=`` then takes: the run has exactly the cycles that the file states.
+
         Raises
         ------
         OutputError
             The file cannot be written.
         """
-        write_fix(path, depths_text(self._about(), self.depths))
+        save_depths(path, self._prepared, self._about(), self.depths)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain data, for JSON."""

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import stepsim as st
+from stepsim.errors import ArgError
 from tests.placement.test_placed_runs import machine
 from tests.small_programs import center
 
@@ -204,3 +205,20 @@ def test_a_placed_program_with_tiles_that_only_a_run_knows_is_sized() -> None:
     )
     assert free.cycles <= sized.cycles <= 1.01 * free.cycles
     assert found.bytes == st.size_fifos(program, machine()).bytes
+
+
+@pytest.mark.parametrize("changed", ["place", "compute"])
+def test_a_file_has_what_else_was_changed(changed: str, tmp_path: Path) -> None:
+    """A run with the file as a fix has the cycles that it states; as depths it is refused."""
+    program, target = center(), machine()
+    if changed == "place":
+        base = st.prepare(program, target, place="row-major")
+    else:
+        base = st.prepare(program, target)
+        base = base.changed(compute={"add#1": 0.01})
+    sizes = st.size_fifos(base)
+    sizes.save(tmp_path / "sizes.yaml")
+    assert st.simulate(program, target, fix=tmp_path / "sizes.yaml").cycles == sizes.cycles[0]
+    assert st.simulate(program, target).cycles != sizes.cycles[0]
+    with pytest.raises(ArgError, match="expected depths alone"):
+        st.simulate(program, target, fifo_depth=tmp_path / "sizes.yaml")

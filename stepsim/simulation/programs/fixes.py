@@ -16,7 +16,14 @@ from stepsim.simulation.programs.changes import (
     with_placement,
     with_widths,
 )
-from stepsim.simulation.programs.fix_file import Fix, fix_text, load_fix, machine_hash, write_fix
+from stepsim.simulation.programs.fix_file import (
+    Fix,
+    depths_text,
+    fix_text,
+    load_fix,
+    machine_hash,
+    write_fix,
+)
 from stepsim.simulation.programs.on_chip import described_place, placement_of
 
 if TYPE_CHECKING:
@@ -107,7 +114,6 @@ def save_fix(
     OutputError
         The file cannot be written.
     """
-    values = {**base.machine_values, **(machine_values or {})}
     whole = {
         "program": prepared.program.name,
         "program_hash": prepared.program_hash,
@@ -116,15 +122,41 @@ def save_fix(
         "machine_hash": machine_hash(prepared.machine),
         **about,
     }
+    values = {**base.machine_values, **(machine_values or {})}
+    write_fix(path, fix_text(whole, _changes(prepared, values)))
+
+
+def save_depths(
+    path: str | os.PathLike[str],
+    base: Prepared,
+    about: Mapping[str, Any],
+    depths: Mapping[str, int | None],
+) -> None:
+    """Write depths of all FIFOs of a prepared program: alone, as ``fifo_depth=`` takes them, unless
+    more of the program was changed, which is then in the file too.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be written.
+    """
+    prepared = base.changed(fifo_depths=depths)
+    if _changes(prepared, base.machine_values).keys() <= {"fifo_depth", "depths"}:
+        write_fix(path, depths_text(about, depths))
+    else:
+        save_fix(path, prepared, base, about)
+
+
+def _changes(prepared: Prepared, machine_values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a fix states of a prepared program."""
     changes = {
         "fifo_depth": prepared.fifo_depth if prepared.fifo_depth_from == "call" else None,
         **_of_operators(prepared),
-        "machine_values": values,
+        "machine_values": dict(machine_values),
         "place": None if prepared.placement is None else prepared.placement.to_dict(),
         "depths": dict(prepared.fifo_depths),
     }
-    given = {key: value for key, value in changes.items() if value}
-    write_fix(path, fix_text(whole, given))
+    return {key: value for key, value in changes.items() if value}
 
 
 def _of_operators(prepared: Prepared) -> dict[str, Any]:
