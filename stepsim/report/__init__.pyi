@@ -43,7 +43,7 @@ from stepsim.report.html import (
     run_document as run_document,
     sweep_document as sweep_document,
 )
-from stepsim.report.perfetto import fifos_of as fifos_of
+from stepsim.report.perfetto import checked_span as checked_span, fifos_of as fifos_of
 from stepsim.report.program_picture import write_picture as write_picture
 from stepsim.report.run_file import write_run as write_run
 from stepsim.report.saving import (

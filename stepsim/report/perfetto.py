@@ -12,6 +12,7 @@ import numpy as np
 
 from stepsim._version import __version__
 from stepsim.arguments import is_whole, shown
+from stepsim.arrow import pa
 from stepsim.atomic import replacing
 from stepsim.errors import ArgError, OutputError, did_you_mean
 from stepsim.report.slices import (
@@ -30,8 +31,6 @@ from stepsim.results import place_of, unnumbered
 from stepsim.typed import typed_but
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepsim.results import Events, Result
 
 LIMIT_BYTES: Final = 45_000_000
@@ -133,14 +132,20 @@ def write_perfetto(
     """
     require_perfetto()
     events = result.recorded("timeline")
-    shown_span = _span(span, events.cycles)
+    shown_span = checked_span(span, events.cycles)
     fifos = [fifo for name in streams for fifo in fifos_of(name, events.fifos, "streams")]
     picture = _Picture(result, events, shown_span, fifos, segments, limit_bytes)
     with replacing(path) as (part,), Path(part).open("wb") as file:
         return picture.write(file)
 
 
-def _span(span: object, cycles: int) -> tuple[int, int]:
+def checked_span(span: object, cycles: int) -> tuple[int, int]:
+    """First cycle to show and first one after it, of a run of this length.
+
+    Raises
+    ------
+    ArgError : the span is no two ascending cycles, or begins after the end.
+    """
     if span is None:
         return 0, cycles
     pair = list(span) if isinstance(span, tuple | list) else []
@@ -356,11 +361,30 @@ def _path_slices(
     empty = np.zeros(0, np.int64)
     if segments is None or not len(segments):
         return Slices(empty, empty, empty, empty, empty), [], []
+    _check_segments(segments)
     causes, kind = _numbered(segments["cause"].to_pylist())
     owners, about = _numbered(segments["operator"].to_pylist())
     begin, end = (segments[name].to_numpy().astype(np.int64) for name in ("begin", "end"))
     made = Slices(np.zeros(len(begin), np.int64), begin, end, kind, about)
     return made.chosen(np.argsort(begin, kind="stable")).inside(*span), causes, owners
+
+
+def _check_segments(segments: pa.Table) -> None:
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary, pa.types.is_null)
+    wanted = {
+        "begin": ("whole numbers", (pa.types.is_integer,)),
+        "end": ("whole numbers", (pa.types.is_integer,)),
+        "cause": ("texts", texts),
+        "operator": ("texts", texts),
+    }
+    for name, (what, kinds) in wanted.items():
+        found = segments[name].type if name in segments.column_names else "no such column"
+        if not isinstance(found, str) and any(is_kind(found) for is_kind in kinds):
+            continue
+        raise ArgError(
+            f"segments: expected {what} in a column '{name}', as in the table of "
+            f"critical_path(...).segments, found {found}"
+        )
 
 
 def _numbered(texts: Iterable[str | None]) -> tuple[list[str], Any]:

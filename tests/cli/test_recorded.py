@@ -140,3 +140,18 @@ def test_mistakes(
     assert outcome.code != 0
     assert message in outcome.err.replace("\n", " ")
     assert names(tmp_path) == set()
+
+
+def test_a_span_past_the_end_leaves_nothing(feed, tmp_path: Path) -> None:
+    timeline = f"{tmp_path / 't.pftrace'},span=9000000:9000001"
+    refused = feed("--record", "--out", tmp_path / "run.parquet", "--perfetto", timeline)
+    assert refused.code == 2
+    assert "span: begins at cycle 9,000,000" in refused.err
+    assert not names(tmp_path)
+
+
+def test_a_run_that_does_not_fit_has_its_path(feed, tmp_path: Path) -> None:
+    found = feed("--set", "compute.flops_per_cycle=1", "--record", "--out", tmp_path / "r.parquet")
+    assert found.code == 1
+    assert "no critical path" not in found.err
+    assert pq.read_table(tmp_path / "r.path.parquet").num_rows

@@ -305,6 +305,13 @@ def test_segments_are_columns_of_a_table(result: st.Result, tmp_path: Path) -> N
     empty = pa.table({"begin": [], "end": [], "cause": [], "operator": []})
     write_perfetto(result, tmp_path / "t.pftrace", segments=empty)
     assert "critical path" not in ReadBack(tmp_path / "t.pftrace").slices
+    for wrong, message in (
+        ({"a": [1]}, "expected whole numbers in a column 'begin', .*, found no such column"),
+        ({"begin": ["x"], "end": [2]}, "expected whole numbers in a column 'begin', .* string"),
+        ({"begin": [1], "end": [2], "cause": [3]}, "expected texts in a column 'cause', .* int64"),
+    ):
+        with pytest.raises(ArgError, match=message):
+            write_perfetto(result, tmp_path / "t.pftrace", segments=pa.table(wrong))
 
 
 def _placed(rows: int = 256) -> st.Result:

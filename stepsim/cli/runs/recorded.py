@@ -107,6 +107,17 @@ class RecordOptions:
         streams = tuple(parts.pop("stream", ()))
         return Timeline(file, streams=streams, **single(option, parts))
 
+    def check_span(self, cycles: int) -> None:
+        """Refuse a span of cycles that a run of this length does not have.
+
+        Raises
+        ------
+        ArgError : it begins after the end.
+        """
+        timeline = self.timeline()
+        if timeline is not None:
+            stepsim.report.checked_span(timeline.span, cycles)
+
     def _check_distinct(self, out: Path | None, timeline: Timeline | None) -> None:
         """Refuse two outputs with one file name; tables next to ``out`` count too."""
         files = [
