@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.errors import ArgError
 from stepsim.noc.models import flits_of
 from stepsim.noc.tables import link_table
 from stepsim.noc.topology import Routes, Topology
@@ -168,6 +169,9 @@ class NocRun:
     @typed
     def ends_of(self, link: int) -> tuple[int, int]:
         """Places that a link leaves and reaches; a switch is the place after the last."""
+        count = self.topology.link_count
+        if not 0 <= link < count:
+            raise ArgError(f"link: expected the number of a link, 0 to {count - 1}, found {link}")
         one, other = self.topology.places_of(np.array([link]))
         return int(one[0]), int(other[0])
 

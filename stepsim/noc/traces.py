@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from stepsim.machine import Network, load_network
 from stepsim.noc.run import NocRun
 from stepsim.noc.topology import Topology
 from stepsim.noc.traffic import Traffic, traffic_of
+from stepsim.shown import shown
 from stepsim.typed import typed
 
 BARRIER_CYCLES: Final = 20
@@ -121,7 +122,7 @@ def read_traces(path: str | Path) -> list[NocTrace]:
             documents = [json.loads(line) for line in text.splitlines() if line.strip()]
         else:
             documents = [json.loads(text)]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise TraceError(f"{file}: {error}; expected a trace of tt-npe in JSON") from error
     if not documents:
         raise TraceError(f"{file}: is empty; expected a trace of tt-npe in JSON")
@@ -139,22 +140,26 @@ def _of_rows(document: Mapping[str, Any], where: str, name: str) -> NocTrace:
         raise TraceError(f"{where}: expected a list 'events', found keys {', '.join(document)}")
     times, chosen = [], []
     for at, row in enumerate(rows):
-        whole = isinstance(row, list) and all(type(one) is int for one in row)
+        whole = isinstance(row, list) and all(_is_number(one) for one in row)
         if not whole or len(row) < 6 or row[1] not in (0, 1, 2) or len(row) < 9 - 3 * (row[1] > 0):
             raise TraceError(
-                f"{where}, event {at}: expected whole numbers: time, kind 0 to 2, network, "
-                f"processor, row and column, and of a read row, column and bytes; found {row}"
+                f"{where}, event {at}: expected whole numbers from 0: time, kind 0 to 2, network, "
+                f"processor, row and column, and of a read row, column and bytes; found "
+                f"{shown(row)}"
             )
         times.append(row[0])
         if row[1] == 0 and row[8] > 0:
             chosen.append(row)
     window = document.get("window", _window(times))
-    if not (isinstance(window, list) and len(window) == 2 and all(type(w) is int for w in window)):
-        raise TraceError(f"{where}: expected two cycles as 'window', found {window}")
-    device = document.get("device")
-    if device is not None and device not in _DEVICES:
+    pair = isinstance(window, list) and len(window) == 2 and all(map(_is_number, window))
+    if not pair or window[0] > window[1]:
         raise TraceError(
-            f"{where}: device {device!r} has no preset; expected one of {', '.join(_DEVICES)}"
+            f"{where}: expected a first and a last cycle as 'window', found {shown(window)}"
+        )
+    device = document.get("device")
+    if device is not None and not (isinstance(device, str) and device in _DEVICES):
+        raise TraceError(
+            f"{where}: device {shown(device)} has no preset; expected one of {', '.join(_DEVICES)}"
         )
     table = np.array(chosen, np.int64).reshape(-1, 9)
     columns = {
@@ -183,7 +188,8 @@ def _of_events(events: Any, where: str, name: str) -> NocTrace:
                 f"{where}, event {at}: unknown type {kind!r}; expected the types of tt-npe, such "
                 "as READ, WRITE or READ_BARRIER_START"
             )
-        issuer = (given.get("sx"), given.get("sy"), given.get("proc"), kind.partition("_")[0])
+        # Whatever names a processor: files need not have texts.
+        issuer = *(str(given.get(key)) for key in ("sx", "sy", "proc")), kind.partition("_")[0]
         if kind.endswith("SET_STATE"):
             states[issuer] = given
             continue
@@ -196,8 +202,10 @@ def _of_events(events: Any, where: str, name: str) -> NocTrace:
         if nbytes == 0:
             continue
         noc = event.get("noc")
-        if noc not in _NETWORKS:
-            raise TraceError(f"{where}, event {at}: expected noc NOC_0 or NOC_1, found {noc!r}")
+        if not (isinstance(noc, str) and noc in _NETWORKS):
+            raise TraceError(
+                f"{where}, event {at}: expected noc NOC_0 or NOC_1, found {shown(noc)}"
+            )
         core = [_whole(event, axis, where, at) for axis in ("sy", "sx")]
         if "mcast_start_x" in event:
             corners = [
@@ -230,6 +238,13 @@ def _window(times: Sequence[int]) -> list[int]:
 
 def _whole(event: Any, name: str, where: str, at: int) -> int:
     value = event.get(name) if isinstance(event, Mapping) else None
-    if type(value) is not int or value < 0:
-        raise TraceError(f"{where}, event {at}: expected a whole number {name!r}, found {value!r}")
+    if not _is_number(value):
+        raise TraceError(
+            f"{where}, event {at}: expected a whole number {name!r} from 0, found {shown(value)}"
+        )
     return value
+
+
+def _is_number(value: Any) -> TypeGuard[int]:
+    """A whole number that a table holds."""
+    return type(value) is int and 0 <= value < 1 << 62

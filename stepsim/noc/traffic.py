@@ -36,6 +36,7 @@ class Traffic:
     flits : 0 where bytes are given.
     delay : cycles from the end of the last transfer that a transfer waits for to its start.
     after_begin, after : transfers that each waits for, and first of each in ``after``.
+    grid : places and columns of the network that the places are numbered in.
     """
 
     time: Whole
@@ -49,6 +50,7 @@ class Traffic:
     delay: Whole
     after_begin: Whole
     after: Whole
+    grid: tuple[int, int]
 
     def __len__(self) -> int:
         return len(self.time)
@@ -60,10 +62,11 @@ class Traffic:
 
     def taken(self, chosen: NDArray[Any]) -> Traffic:
         """Some of the transfers, none of which waits for another."""
-        arrays = {one.name: getattr(self, one.name)[chosen] for one in fields(self)[:-2]}
+        arrays = {one.name: getattr(self, one.name)[chosen] for one in fields(self)[:-3]}
         count = len(arrays["time"])
         nothing = np.zeros(0, np.int64)
-        return Traffic(**arrays, after_begin=np.zeros(count + 1, np.int64), after=nothing)
+        begin = np.zeros(count + 1, np.int64)
+        return Traffic(**arrays, after_begin=begin, after=nothing, grid=self.grid)
 
 
 _NAMES: Final = (
@@ -82,6 +85,12 @@ def traffic_of(given: Any, places: int, cols: int, networks: int) -> Traffic:
         outside the grid; a network that there is not; transfers that wait for each other.
     """
     if isinstance(given, Traffic):
+        if given.grid != (places, cols):
+            made, here = (_grid(*one) for one in (given.grid, (places, cols)))
+            raise ArgError(
+                f"traffic: was made for a network of {made}, and this one has {here}; make it for "
+                "this network, as traffic(network) of a trace does"
+            )
         _check_places(given, places, cols, networks)
         return given
     columns = _columns(given)
@@ -119,7 +128,14 @@ def traffic_of(given: Any, places: int, cols: int, networks: int) -> Traffic:
         delay=numbers("delay", 0, _MOST_CYCLES),
         after_begin=after_begin,
         after=after,
+        grid=(places, cols),
     )
+    alone = np.flatnonzero((traffic.delay > 0) & ~traffic.waits)
+    if len(alone):
+        raise ArgError(
+            f"delay[{alone[0]}]: has an effect only on transfers with 'after', and this one waits "
+            "for none; give its start as its 'time', or a delay of 0"
+        )
     _check_places(traffic, places, cols, networks)
     _check_packets(traffic)
     return traffic
@@ -237,11 +253,9 @@ def _check_places(traffic: Traffic, places: int, cols: int, networks: int) -> No
         wrong = np.flatnonzero((values < 0) | (values >= places))
         if len(wrong):
             at, value = int(wrong[0]), int(values[wrong[0]])
-            rows = places // cols
-            grid = f"{rows} x {cols} places" if rows > 1 else f"{places} places"
             raise ArgError(
                 f"{name}[{at}]: place {value} (row {value // cols}, column {value % cols}) is "
-                f"outside the grid of {grid}, numbered row by row from 0"
+                f"outside the grid of {_grid(places, cols)}, numbered row by row from 0"
             )
     wrong = np.flatnonzero(traffic.network >= networks)
     if len(wrong):
@@ -258,6 +272,10 @@ def _check_places(traffic: Traffic, places: int, cols: int, networks: int) -> No
             f"span a rectangle, found {int(traffic.last[wrong[0]])} for "
             f"{int(traffic.destination[wrong[0]])}"
         )
+
+
+def _grid(places: int, cols: int) -> str:
+    return f"{places // cols} x {cols} places" if places > cols else f"{places} places"
 
 
 def _check_packets(traffic: Traffic) -> None:

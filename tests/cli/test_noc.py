@@ -90,3 +90,21 @@ def test_mistakes_are_named(cli: Cli, arguments: list[str], message: str) -> Non
     assert done.code != 0
     assert message in done.err
     assert not done.out
+
+
+@pytest.mark.parametrize("asked", [("--list",), ("--show", "mesh")])
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--model", "npe"), ("--step", 3), ("--no-congestion",), ("--trace", "a"),
+        ("--out", "x.parquet"), ("--picture", "x.svg"), ("--rows", 0), ("--network", "mesh"),
+        ("--memory-cycles", 5),
+    ],
+    ids=lambda more: more[0],
+)  # fmt: skip
+def test_networks_are_printed_without_a_simulation(
+    cli: Cli, asked: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    refused = cli("noc", *asked, *more)
+    assert refused.code == 2
+    assert f"{more[0]} has no effect with --show and --list" in refused.err

@@ -180,9 +180,11 @@ def test_events_of_tt_npe_are_reads_and_writes(tmp_path: Path) -> None:
     [
         ({"type": "JUMP"}, "event 0: unknown type 'JUMP'"),
         ({"noc": "NOC_2"}, "event 0: expected noc NOC_0 or NOC_1, found 'NOC_2'"),
-        ({"num_bytes": -4}, "event 0: expected a whole number 'num_bytes', found -4"),
+        ({"num_bytes": -4}, "event 0: expected a whole number 'num_bytes' from 0, found -4"),
         ({"timestamp": "now"}, "event 0: expected a whole number 'timestamp'"),
-        ({"dx": None}, "event 0: expected a whole number 'dx', found None"),
+        ({"dx": None}, "event 0: expected a whole number 'dx' from 0, found None"),
+        ({"noc": []}, "event 0: expected noc NOC_0 or NOC_1, found \\[\\]"),
+        ({"timestamp": 10**30}, "event 0: expected a whole number 'timestamp' from 0"),
     ],
 )
 def test_a_wrong_event_is_named(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
@@ -193,9 +195,13 @@ def test_a_wrong_event_is_named(tmp_path: Path, changed: dict[str, Any], message
 def test_a_wrong_trace_is_named(tmp_path: Path) -> None:
     for document, message in (
         ({"rows": []}, "expected a list 'events', found keys rows"),
-        ({"events": [[1, 0, 0]]}, "trace 0, event 0: expected whole numbers: time, kind"),
+        ({"events": [[1, 0, 0]]}, "trace 0, event 0: expected whole numbers from 0: time, kind"),
+        ({"events": [[10**30, 0, 0, 0, 1, 1, 2, 2, 64]]}, "event 0: expected whole numbers from 0"),
+        ({"events": [[1, 0, 0, 0, 1, 1, 2, 2, -64]]}, "event 0: expected whole numbers from 0"),
         ({"events": [], "device": "grayskull"}, "device 'grayskull' has no preset"),
-        ({"events": [], "window": 5}, "expected two cycles as 'window', found 5"),
+        ({"events": [], "device": []}, "device \\[\\] has no preset"),
+        ({"events": [], "window": 5}, "expected a first and a last cycle as 'window', found 5"),
+        ({"events": [], "window": [10, 0]}, "expected a first and a last cycle as 'window'"),
         (5, "expected a list of events"),
     ):
         with pytest.raises(TraceError, match=message):
@@ -205,3 +211,36 @@ def test_a_wrong_trace_is_named(tmp_path: Path) -> None:
         outside.traffic("wormhole")
     with pytest.raises(TraceError, match="network 'mesh' states none; state latencies"):
         outside.traffic("mesh")
+
+
+def test_deeply_nested_files_and_odd_processors_are_no_crash(tmp_path: Path) -> None:
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 200_000)
+    with pytest.raises(TraceError, match="expected a trace of tt-npe"):
+        st.noc.read_traces(deep)
+    state = {"type": "READ_SET_STATE", "proc": [], "num_bytes": 0, "timestamp": 0}
+    (found,) = st.noc.read_traces(_written(tmp_path, [state, _EVENT | {"proc": []}]))
+    assert len(found.traffic("wormhole")) == 1
+
+
+def test_traffic_of_one_grid_is_refused_on_another(tmp_path: Path) -> None:
+    """Its places are numbered by the columns of its own."""
+    (trace,) = st.noc.read_traces(_written(tmp_path, [_EVENT]))
+    made = trace.traffic("wormhole")
+    assert st.noc.simulate(made, "wormhole", model="flow").cycles > 0
+    with pytest.raises(ArgError, match=r"made for a network of \d+ x \d+ places, and this one has"):
+        st.noc.simulate(made, "blackhole", model="flow")
+
+
+def test_a_delay_of_a_transfer_that_waits_for_none_is_refused() -> None:
+    two = {"source": [0, 1], "destination": [5, 6], "bytes": [64, 64], "after": [None, 0]}
+    assert st.noc.simulate(two | {"delay": [0, 5]}, "mesh").cycles > 0
+    with pytest.raises(ArgError, match=r"delay\[0\]: has an effect only on transfers with 'after'"):
+        st.noc.simulate(two | {"delay": [1000, 5]}, "mesh")
+
+
+@pytest.mark.parametrize("link", [-1, 10**9])
+def test_links_that_there_are_not_are_named(link: int) -> None:
+    run = st.noc.simulate(_ONE, "mesh")
+    with pytest.raises(ArgError, match="link: expected the number of a link, 0 to"):
+        run.ends_of(link)

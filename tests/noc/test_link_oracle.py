@@ -36,7 +36,11 @@ def _draw(seed: int) -> tuple[Any, dict[str, Any], list[tuple[int, int, int, int
             for i in range(count)
         ]
         if any(after):
-            more = {"after": after, "delay": draw.integers(0, 30, count).tolist()}
+            delays = [
+                d if a else 0
+                for d, a in zip(draw.integers(0, 30, count).tolist(), after, strict=True)
+            ]
+            more = {"after": after, "delay": delays}
     return network, flits, packets, more
 
 

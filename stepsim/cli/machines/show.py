@@ -44,6 +44,9 @@ def machines(
 ) -> None:
     """List the built-in machines, or print one."""
     if schema:
+        for option, given in (("--show", show_name), ("--set", overrides)):
+            if given:
+                raise ArgError(f"{option} has no effect with --schema; leave one of them out")
         print_json(stepsim.machine.machine_json_schema())
         return
     if show_name is not None:
