@@ -113,6 +113,7 @@ def test_predictions_of_one_bound_resource_are_near(name: str) -> None:
 
 @needs_traces
 @pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.long
 def test_predictions_of_published_graphs_are_near(name: str) -> None:
     workload, data = GRAPHS[name]()
     built = workload.build(data)

@@ -26,7 +26,7 @@ from tests.shared import needs_traces
 pytestmark = needs_traces
 
 PLAIN = ("f9_mixtral_64", "f9_mixtral_dyn", "f15_b16_dynamic", "f17_mixtral_dynamic")
-"""One point of each graph; the others are slow."""
+"""One point of each graph; the others are long."""
 
 STEP = 1 if THOROUGH else 5
 """Of the others, every fifth is run; thoroughly, all of them."""
@@ -73,7 +73,7 @@ OTHERS = [name for name in GRAPHS if name not in PLAIN][::STEP]
 @pytest.mark.fuzz
 @pytest.mark.parametrize(
     "name",
-    [*PLAIN, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)],
+    [*PLAIN, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)],
 )
 def test_rows_are_runs_of_programs_built_as_they_say(name: str, tmp_path: Path) -> None:
     workload, data = GRAPHS[name]()

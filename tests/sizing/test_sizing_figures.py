@@ -65,11 +65,11 @@ def test_no_choice_of_depths_is_smaller(case: SizingCase) -> None:
     runs, found = solved(case)
     slots = int(found.depths.sum())
     if comb(slots, len(case.sized)) > 20_000:
-        pytest.skip("too many choices for every run; the slow test tries them")
+        pytest.skip("too many choices for every run; the long test tries them")
     assert least_slots(runs, runs.targets(SLOWDOWN)[0], slots) == slots
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_data
 @pytest.mark.parametrize("name", ["S001", "S005", "S015", "S025", "S035"])
 def test_no_choice_of_many_is_smaller(name: str) -> None:
