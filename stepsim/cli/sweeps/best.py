@@ -46,7 +46,9 @@ def best(
     whole = found.overall
     second = ""
     if whole.runner_up is not None:
-        second = f"; next is {whole.runner_up}, {_share(whole.loss)} worse"
+        second = f"; next is {whole.runner_up}"
+        if whole.loss is not None:
+            second += f", {_share(whole.loss)} worse"
     over = "" if whole.runs == 1 else f"for all {whole.runs:,} runs "
     show(f"best {over}by {found.objective.title}: {whole.label} ({number(whole.value)}){second}\n")
     if not found.groups:

@@ -26,9 +26,10 @@ class BestOfGroup:
     statistics : statistics of the metric over its runs of the group.
     value : the value by which it was judged.
     runner_up : label of the second best design, None if there is only one design.
-    loss : how much worse the second best is, as a fraction of the best.
-    overall_loss : how much worse the design that is best for all runs is here; None if it has no
-        runs here.
+    loss : how much worse the second best is, as a fraction of the best; None without one, and
+        where a fraction is not defined because the best is 0 and the second is not.
+    overall_loss : likewise for the design that is best for all runs; None also if it has no runs
+        here.
     runs : number of traces that all designs of the group finished, over which they are compared.
     """
 
@@ -129,11 +130,11 @@ def _of_group(
     point, found = order[0]
     value = found.of(objective.statistic)
 
-    def loss(other: Statistics) -> float:
-        pair = other.of(objective.statistic), value
-        if BETTER.get(objective.metric) == "larger":
-            pair = value, other.of(objective.statistic)
-        return pair[0] / pair[1] - 1 if pair[1] else 0.0
+    def loss(other: Statistics) -> float | None:
+        own = other.of(objective.statistic)
+        if own == value:
+            return 0.0
+        return abs(1 - own / value) if value else None
 
     by_point = dict(order)
     return BestOfGroup(

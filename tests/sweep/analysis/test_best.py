@@ -11,6 +11,7 @@ import pytest
 
 from stepsim.errors import ArgError, SweepError
 from stepsim.sweep import best, compare_baseline, design_costs, open_table, read_designs, run_sweep
+from tests.cli.conftest import Cli
 from tests.sweep.support import tiny
 
 
@@ -42,10 +43,28 @@ def test_the_best_of_each_layer_and_what_the_others_lose(
         assert group.point == designs[order[0]]
         first, second, whole = (value(d, layer) for d in (order[0], order[1], overall))
         assert group.value == pytest.approx(first)
-        expected = (first / second if larger else second / first) - 1
-        assert group.loss == pytest.approx(expected)
-        assert group.overall_loss == pytest.approx((first / whole if larger else whole / first) - 1)
+        assert group.loss == pytest.approx(abs(second - first) / first)
+        assert group.overall_loss == pytest.approx(abs(whole - first) / first)
     assert [group.group for group in found.groups] == [{"layer": 0}, {"layer": 1}]
+
+
+def test_where_larger_is_better_a_loss_is_a_fraction_of_the_best_too(
+    done: Path, rows: list[dict[str, Any]]
+) -> None:
+    values = defaultdict(list)
+    for row in rows:
+        values[row["point"]].append(row["compute_utilization"])
+    first, second, *_ = sorted(map(np.mean, values.values()), reverse=True)
+    assert best(done, "compute_utilization").overall.loss == pytest.approx(1 - second / first)
+
+
+def test_what_loses_to_a_best_of_0_has_no_percentage(done: Path, cli: Cli) -> None:
+    found = best(done, "padded_flops")
+    assert (found.overall.value, found.overall.loss) == (0.0, 0.0)
+    padded = best(done, "padded_flops", where="channels == 8")
+    assert (padded.overall.value, padded.overall.loss) == (0.0, None)
+    shown = cli("sweep", "best", done, "--metric", "padded_flops", "--where", "channels == 8")
+    assert shown.out.endswith("; next is tile=2 machine.hbm.channels=8\n\n")
 
 
 def test_designs_are_compared_with_the_baseline_of_equal_other_axes(
