@@ -97,9 +97,10 @@ def _draw(shown: Sequence[CurvePanel], x: str, title: str) -> Figure:
     for axes in every[: len(shown)]:
         artists, names = axes.get_legend_handles_labels()
         handles |= dict(zip(names, artists, strict=True))
-    columns = min(4, len(handles))
-    entries = [handles[label] for label in labels]
-    figure.legend(handles=entries, loc="outside lower center", ncols=columns)
+    if handles:  # a single curve has no label
+        entries = [handles[label] for label in labels if label in handles]
+        columns = min(4, len(handles))
+        figure.legend(handles=entries, loc="outside lower center", ncols=columns)
     return figure
 
 

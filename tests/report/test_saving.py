@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from stepsim.errors import OutputError
-from stepsim.report import TilingPoint, draw_designs, draw_requests, draw_routing, draw_tilings
+from stepsim.report import (
+    CurvePanel,
+    DrawnCurve,
+    TilingPoint,
+    draw_curves,
+    draw_designs,
+    draw_requests,
+    draw_routing,
+    draw_tilings,
+)
 from stepsim.sweep import DesignCost
 from stepsim.trace_io import RequestTrace, RoutingCounter, RoutingSummary, RoutingTable
 from tests.samples import sampled
@@ -98,3 +107,11 @@ def test_texts_are_no_formulas(draw: Draw, tmp_path: Path, title: str) -> None:
     draw(title, tmp_path / "x.svg")
     text = (tmp_path / "x.svg").read_text()
     assert f"<!-- {title} -->" in text or f">{title}</text>" in text
+
+
+def test_a_single_curve_without_a_label_has_no_legend(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for label in ("", "tile=4"):
+        curve = DrawnCurve(label, [4, 8], [20, 10], [None, None], [None, None])
+        draw_curves([CurvePanel("cycles", [curve])], "tile", tmp_path / "x.svg")
+        assert ("legend" in (tmp_path / "x.svg").read_text()) == bool(label)
