@@ -54,6 +54,8 @@ def plot(
     note_missing(folder, stepsim.sweep.count_missing(folder))
     if found.left_out:
         note(f"{counted(found.left_out, 'run')} left out, of which a metric is not known")
+    for remark in found.remarks:
+        note(remark)
     if out is not None:
         shown = [
             stepsim.report.CurvePanel(

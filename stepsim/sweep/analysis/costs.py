@@ -222,7 +222,7 @@ def design_costs(
     lost = {point: manifest.traces - len(own.traces) for point, own in costs.items()}
     kept, common = comparable(costs, lost)
     if not len(common):
-        raise _nothing_common(folder, costs, lost, labels, kept)
+        raise nothing_common(folder, costs, lost, labels, kept)
     found: dict[int, tuple[Statistics, ...]] = {}
     judged: dict[int, list[float]] = {}
     for point in kept:
@@ -319,13 +319,14 @@ def _by_trace(runs: pa.Table, metrics: Sequence[str]) -> dict[int, TraceCosts]:
     return {int(p): TraceCosts(own, tuple(of)) for p, (own, *of) in zip(found, parts, strict=True)}
 
 
-def _nothing_common(
+def nothing_common(
     folder: str | Path,
     costs: Mapping[int, TraceCosts],
     lost: Mapping[int, int],
     labels: Mapping[int, str],
     kept: Sequence[int],
 ) -> SweepError:
+    """The error for design points, chosen by `comparable`, that have no trace in common."""
     finished = [f"'{labels[point]}' finished {len(costs[point].traces):,}" for point in kept]
     every = len(costs[kept[0]].traces) + lost[kept[0]]
     return SweepError(

@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from stepsim.arguments import counted
 from stepsim.errors import ArgError, SweepError
 from stepsim.results import COLUMNS, EVERY_MEASURE
-from stepsim.sweep.analysis.frame import Frame, read_frame
+from stepsim.sweep.analysis.common_traces import TraceCosts, comparable
+from stepsim.sweep.analysis.costs import nothing_common
+from stepsim.sweep.analysis.frame import Frame, TraceKey, read_frame
 from stepsim.sweep.analysis.objectives import parse_objective
 from stepsim.sweep.analysis.statistics import Ends, interval
 from stepsim.sweep.spec.filters import find_name
+from stepsim.sweep.spec.problems import listing
 from stepsim.sweep.storage.manifest import read_manifest
 from stepsim.typed import typed
 
@@ -59,6 +65,7 @@ class Curves:
     by : full names of the values that distinguish curves.
     metrics : curves by metric.
     left_out : runs of which a metric is not known, as that of a service that finished no request.
+    remarks : of metrics that are not over all traces of all designs, which they are over.
     """
 
     x: str
@@ -66,6 +73,7 @@ class Curves:
     by: tuple[str, ...]
     metrics: Mapping[str, tuple[Curve, ...]]
     left_out: int
+    remarks: tuple[str, ...] = ()
 
     @typed
     def title(self, metric: str) -> str:
@@ -84,6 +92,9 @@ def curves(
 ) -> Curves:
     """Metrics over an axis of a sweep, with a curve for each combination of the values of others.
 
+    A metric is taken over the traces on which all points have it, so that no point gains from runs
+    that failed; designs that lost too many runs are left out, as in :func:`design_costs`.
+
     Parameters
     ----------
     x : a number that designs differ in: an axis, a parameter or a field of the machine.
@@ -94,8 +105,8 @@ def curves(
     Raises
     ------
     SweepError
-        There is no such sweep or run, the axis is not a number, or several designs would be one
-        point of a curve.
+        There is no such sweep or run, the axis is not a number, several designs would be one
+        point of a curve, or no trace is common to them.
     ArgError
         A name is unknown or given twice, or there is no metric.
     """
@@ -125,33 +136,63 @@ def curves(
             raise _several(frame, other, point, axis)
     found: dict[str, tuple[Curve, ...]] = {}
     left_out = 0
+    remarks: list[str] = []
     for text, objective in objectives.items():
-        lines = []
-        for key, points in groups.items():
-            made = []
-            for place in sorted(points):
-                rows = frame.runs[points[place]]
-                known_rows = {
-                    k: row for k, row in rows.items() if row.get(objective.metric) is not None
-                }
-                left_out += len(rows) - len(known_rows)
-                if not known_rows:
-                    continue
-                whole = frame.values(points[place], objective, {*known_rows}, None)
-                ends: Ends = (None, None)
-                if objective.statistic == "mean":
-                    every = [float(row[objective.metric]) for row in known_rows.values()]
-                    ends = interval(every, [row["replicate"] for row in known_rows.values()])
-                value = whole.of(objective.statistic)
-                low, high = ends
-                made.append(CurvePoint(place, value, low, high, len(known_rows)))
-            lines.append(Curve(shared[key], tuple(made)))
-        if not any(line.points for line in lines):
+        finished = {
+            point: [trace for trace, row in own.items() if row.get(objective.metric) is not None]
+            for point, own in frame.runs.items()
+        }
+        left_out += sum(len(own) - len(finished[point]) for point, own in frame.runs.items())
+        if not any(finished.values()):
             # Says why no run has it.
             first, rows = next(iter(frame.runs.items()))
             frame.value(first, next(iter(rows)), objective.metric, None)
+        kept, common, remark = _compared(frame, finished)
+        if remark:
+            remarks.append(f"{objective.title}: {remark}")
+        lines = []
+        for key, points in groups.items():
+            made = []
+            for place in sorted(place for place, point in points.items() if point in kept):
+                whole = frame.values(points[place], objective, common, None)
+                ends: Ends = (None, None)
+                if objective.statistic == "mean":
+                    own_rows = [frame.runs[points[place]][trace] for trace in common]
+                    every = [float(row[objective.metric]) for row in own_rows]
+                    ends = interval(every, [row["replicate"] for row in own_rows])
+                value = whole.of(objective.statistic)
+                low, high = ends
+                made.append(CurvePoint(place, value, low, high, len(common)))
+            lines.append(Curve(shared[key], tuple(made)))
         found[text] = tuple(line for line in lines if line.points)
-    return Curves(axis, _unit(folder, axis), tuple(names), found, left_out)
+    return Curves(axis, _unit(folder, axis), tuple(names), found, left_out, tuple(remarks))
+
+
+def _compared(
+    frame: Frame, finished: Mapping[int, Sequence[TraceKey]]
+) -> tuple[list[int], list[TraceKey], str]:
+    """The design points to show, the traces to show them over, and what to say about these."""
+    traces = list(dict.fromkeys(key for own in finished.values() for key in own))
+    numbers = {key: number for number, key in enumerate(traces)}
+    costs = {
+        point: TraceCosts(np.array(sorted(numbers[key] for key in own)), ())
+        for point, own in finished.items()
+        if own
+    }
+    lost = {point: len(traces) - len(own.traces) for point, own in costs.items()}
+    kept, common = comparable(costs, lost)
+    if not len(common):
+        raise nothing_common(frame.folder, costs, lost, frame.labels, kept)
+    parts = []
+    if len(common) < len(traces):
+        parts.append(
+            f"over {len(common):,} of {counted(len(traces), 'trace')}, on which all points shown "
+            "have it"
+        )
+    if few := [frame.labels[point] for point in costs if point not in kept]:
+        many = counted(len(few), "design")
+        parts.append(f"{many} left out that lost too many runs:{listing(few)}")
+    return kept, [traces[number] for number in common], "; ".join(parts)
 
 
 def _several(frame: Frame, one: int, other: int, axis: str) -> SweepError:

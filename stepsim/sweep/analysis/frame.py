@@ -165,7 +165,7 @@ class Frame:
         self,
         point: int,
         objective: Objective,
-        traces: set[TraceKey],
+        traces: Iterable[TraceKey],
         weights: Mapping[str, float] | None,
     ) -> Statistics:
         """A metric of a design point over traces.

@@ -18,6 +18,7 @@ from stepsim.errors import SweepError
 from stepsim.sweep import (
     LeftOut,
     compare,
+    curves,
     design_costs,
     open_table,
     run_sweep,
@@ -85,6 +86,20 @@ def test_design_points_are_compared_over_traces_that_all_finished(
     assert [cost.pareto_optimal for cost in costs] == [True, False, False]
     assert (costs.traces, costs.all_traces, costs.left_out) == (3, 6, ())
     assert costs.remark.startswith("means over 3 of 6 traces, those that all design points")
+
+
+@pytest.mark.slow
+def test_curves_are_over_traces_that_all_points_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, tmp_path, [(10, set()), (20, {3, 4, 5}), (1, {1, 2, 3, 4, 5})])
+    found = curves(tmp_path, "tile", ["cycles"])
+    ((line,), (remark,)) = found.metrics["cycles"], found.remarks
+    assert [(p.x, p.y, p.runs) for p in line.points] == [(1, 20.0, 3), (2, 40.0, 3)]
+    assert remark == (
+        "mean cycles: over 3 of 6 traces, on which all points shown have it; 1 design left out "
+        "that lost too many runs:\n  tile=3"
+    )
 
 
 @pytest.mark.slow
