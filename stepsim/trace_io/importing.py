@@ -166,7 +166,9 @@ def summarize_routing(
             continue
         if layer in (None, table.layer) and step in (None, table.step):
             counter.add(table)
-        elif not counter.rows:
+            continue
+        counter.see(table)
+        if not counter.rows:
             seen.add((table.layer, table.step))
     if not counter.rows:
         raise none_of(path, layer, step, seen)

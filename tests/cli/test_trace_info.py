@@ -39,6 +39,18 @@ def test_all_layers_have_the_experts_of_the_whole_trace(cli: Cli, tmp_path: Path
         assert table["imbalance"] == layer["imbalance"]
 
 
+@pytest.mark.parametrize("form", ["npy", "parquet", "column"])
+def test_a_layer_has_the_experts_of_the_whole_trace(cli: Cli, tmp_path: Path, form: str) -> None:
+    path, options = uneven(tmp_path / "x.npy"), ["--column", "experts"] * (form == "column")
+    if form != "npy":
+        ids = np.load(path)
+        path = tmp_path / "x.parquet"
+        write_routing([RoutingTable(ids[:, layer], layer=layer) for layer in (0, 1)], path)
+    whole = cli("trace", "info", path, *options, "--json").json()["summary"]
+    one = cli("trace", "info", path, *options, "--layer", 1, "--json").json()["summary"]
+    assert (one["experts"], one["per_layer"]) == (16, whole["per_layer"][1:])
+
+
 @pytest.mark.parametrize(
     ("options", "experts"), [(("--experts", 20), 20), (("--model", "qwen3-30b-a3b"), 128)]
 )

@@ -403,7 +403,7 @@ def test_the_summary_of_known_loads(tmp_path):
     assert (summary.experts, summary.idle, summary.worst.layer) == (4, 1, 0)
     assert summary.mean_imbalance == 2.0
     unknown = summarize_routing(tmp_path / "x.npy", layer=0)
-    assert (unknown.experts, len(unknown.layers)) == (3, 1)
+    assert (unknown.experts, len(unknown.layers)) == (4, 1)
 
 
 def test_progress_reaches_the_end(tmp_path, monkeypatch):

@@ -83,6 +83,10 @@ class TraceReading:
         experts, _ = router_of(self.model, self.experts, self.k)
         return noted_experts(self.file) if experts is None else experts
 
+    @property
+    def _narrowed(self) -> bool:
+        return self.layer is not None or self.step is not None
+
     def tables(self) -> list[RoutingTable] | None:
         """The tables of a short trace; None if it is long or has to be imported."""
         options = (self.layers, self.column, self.ranks)
@@ -93,9 +97,8 @@ class TraceReading:
             or self.format != stepsim.trace_io.detect_trace_format(self.file)
         ):
             return None
-        narrowed = self.layer is not None or self.step is not None
         if not stepsim.trace_io.is_routing_table(self.file) or (
-            stepsim.data.locate(self.file).stat().st_size > _MAX_BYTES and not narrowed
+            stepsim.data.locate(self.file).stat().st_size > _MAX_BYTES and not self._narrowed
         ):
             return None
         _, k = router_of(self.model, self.experts, self.k)
@@ -121,6 +124,11 @@ class TraceReading:
             counter = stepsim.trace_io.RoutingCounter(experts)
             for table in tables:
                 counter.add(table)
+            if experts is None and self._narrowed:
+                # The highest id may be in a part that was not asked for.
+                every = stepsim.trace_io.routing_parts(self.file, k=k)
+                for part in sorted(every, key=lambda part: part.first_row):
+                    counter.see(part.read())
             found = counter.summary()
         else:
             with progress("reading") as report:

@@ -26,7 +26,8 @@ class RoutingSummary:
         steps: distinct forward passes.
         rows: tokens of all layers and steps.
         k: experts per token.
-        experts: experts of each layer; without a number given, the highest id + 1.
+        experts: experts of each layer; without a number given, the highest id of the whole trace
+            + 1.
         models: names that the rows have, sorted.
         notes: what the user should know, such as skipped records.
     """
@@ -107,7 +108,7 @@ class RoutingCounter:
         self._tokens: dict[int, int] = {}
         self._steps: set[int] = set()
         self._models: set[str] = set()
-        self._k = 0
+        self._k = self._ids = 0
         self.rows = 0
 
     def add(self, table: RoutingTable) -> None:
@@ -116,10 +117,8 @@ class RoutingCounter:
         Raises:
             TraceError: an id is not below the number of experts, or above 65535 without one.
         """
+        self.see(table)
         size = self._experts or 0
-        highest = int(table.experts.max())
-        if highest >= (self._experts or MAX_EXPERTS):
-            raise self._too_high(table, highest)
         found = np.bincount(table.experts.ravel(), minlength=size).astype(np.int64)
         known = self._counts.get(table.layer)
         if known is None:
@@ -136,6 +135,17 @@ class RoutingCounter:
             self._models.add(table.model)
         self.rows += tokens
 
+    def see(self, table: RoutingTable) -> None:
+        """Know the ids of a table that is not counted, so that its experts are among the others.
+
+        Raises:
+            TraceError: as `add`.
+        """
+        highest = int(table.experts.max())
+        if highest >= (self._experts or MAX_EXPERTS):
+            raise self._too_high(table, highest)
+        self._ids = max(self._ids, highest + 1)
+
     def summary(self) -> RoutingSummary:
         """The totals counted so far.
 
@@ -144,7 +154,7 @@ class RoutingCounter:
         """
         if not self._counts:
             raise ArgError("RoutingCounter: no tables were added, expected at least 1")
-        experts = max(len(counts) for counts in self._counts.values())
+        experts = self._experts or self._ids
         layers = tuple(
             LayerLoad(layer, self._tokens[layer], _padded(self._counts[layer], experts))
             for layer in sorted(self._counts)
