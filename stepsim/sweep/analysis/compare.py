@@ -94,7 +94,7 @@ class Comparison:
     countings_before, countings_after : how bytes and FLOPs are counted in the runs that
         succeeded.
     codes_before, codes_after : SHA-256 of the code of the workload, for those of users and plugins.
-    mean_ratio : geometric mean of the ratios, None if there are none.
+    mean_ratio : geometric mean of the ratios, None if there are none and where a value is 0.
     """
 
     metric: str
@@ -195,7 +195,7 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
         countings_after=second.countings,
         codes_before=first.codes,
         codes_after=second.codes,
-        mean_ratio=geometric_mean(ratios) if ratios else None,
+        mean_ratio=geometric_mean(ratios) if ratios and len(ratios) == len(changes) else None,
     )
 
 

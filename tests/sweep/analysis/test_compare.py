@@ -212,9 +212,13 @@ def test_a_metric_that_was_0_is_worse_when_it_is_not_any_more(done: Path, tmp_pa
     rows[1]["bus_bytes"] = 5
     path = tmp_path / "more" / path.relative_to(tmp_path / "out")
     rewrite(path, pa.Table.from_pylist(rows, schema=runs.schema))
-    (worst, *_) = compare(tmp_path / "out", tmp_path / "more", "bus_bytes").changes
+    found = compare(tmp_path / "out", tmp_path / "more", "bus_bytes")
+    (worst, *_) = found.changes
+    assert found.mean_ratio is None
     assert (worst.before, worst.after, worst.ratio) == (0, 5, None)
-    (*_, best) = compare(tmp_path / "more", tmp_path / "out", "bus_bytes").changes
+    found = compare(tmp_path / "more", tmp_path / "out", "bus_bytes")
+    (*_, best) = found.changes
+    assert found.mean_ratio is None
     assert (best.before, best.after, best.ratio) == (5, 0, 0)
 
 
