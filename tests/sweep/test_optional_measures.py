@@ -11,7 +11,7 @@ import stepsim as st
 from stepsim.errors import SweepError
 from stepsim.explain import largest_bound
 from stepsim.results.columns import ENERGY, SPREAD
-from stepsim.sweep import compare, run_sweep
+from stepsim.sweep import compare, compare_baseline, run_sweep
 from stepsim.sweep.analysis import design_costs
 from stepsim.sweep.analysis.tables import read_failures, read_runs
 from stepsim.sweep.planning.optional_measures import BOUND
@@ -57,6 +57,11 @@ def test_runs_have_energies_and_the_spread_of_their_ensemble(folder: Path) -> No
         assert row["cycles_p5"] <= row["cycles_median"] <= row["cycles_p95"]
     changes = compare(folder, folder).changes
     assert [change.noise for change in changes] == [True, True]
+
+
+def test_conditions_on_them_hold_beside_runs_that_failed(folder: Path) -> None:
+    found = compare_baseline(folder, folder, where="energy_joules > 0 and cycles_p5 > 0")
+    assert found == compare_baseline(folder, folder)
 
 
 def test_the_spread_is_that_of_an_ensemble(folder: Path) -> None:

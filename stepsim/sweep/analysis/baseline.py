@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from stepsim.errors import ArgError, SweepError
-from stepsim.results import BETTER, MEASURES, geometric_mean
+from stepsim.results import BETTER, geometric_mean
 from stepsim.sweep.analysis.frame import Failed, Frame, read_failed, read_frame
 from stepsim.sweep.analysis.measured import count_missing
 from stepsim.sweep.analysis.objectives import Objective, parse_objective
 from stepsim.sweep.analysis.statistics import Statistics, interval, statistics
-from stepsim.sweep.spec.filter_types import Kind
 from stepsim.sweep.spec.filters import find_name, parse_condition
 from stepsim.typed import typed
 
@@ -178,7 +177,7 @@ def compare_baseline(
     rows = [row for pair in pairs for row in _rows(first, second, pair, judged, by, weights)]
     if not rows:
         raise SweepError(f"{before} and {after}: the designs have no trace in common")
-    newly_failing = _newly_failing(designs, first, index, paired, where)
+    newly_failing = _newly_failing(whole, first, index, paired, where)
     failed: dict[str, list[Failed]] = {}
     for run in read_failed(designs):
         failed.setdefault(_key(run.values, paired), []).append(run)
@@ -277,7 +276,7 @@ def _ratio(
 
 
 def _newly_failing(
-    folder: str | Path,
+    whole: Frame,
     first: Frame,
     index: Mapping[str, Sequence[int]],
     paired: Sequence[str],
@@ -285,14 +284,15 @@ def _newly_failing(
 ) -> tuple[tuple[str, str], ...]:
     """Runs that failed although their baseline finished the trace."""
     found = []
-    for run in read_failed(folder):
-        if where is not None:
-            # The kinds of columns were checked with the runs that succeeded.
-            known = dict.fromkeys([*run.values, *MEASURES], frozenset[Kind]())
-            condition = parse_condition(where).resolved(known)
-            # A failed run has no metrics, so conditions on them cannot be evaluated.
-            if run.values.keys() >= set(condition.names) and not condition.holds(run.values):
-                continue
+    condition = None if where is None else parse_condition(where).resolved(whole.kinds())
+    for run in read_failed(whole.folder):
+        # A failed run has no metrics, so conditions on them cannot be evaluated.
+        if (
+            condition is not None
+            and run.values.keys() >= set(condition.names)
+            and not condition.holds(run.values)
+        ):
+            continue
         bases = index.get(_key(run.values, paired), ())
         if any(run.is_on(first.runs[base]) for base in bases):
             found.append((run.label, run.error))
