@@ -15,7 +15,7 @@ from tests.property_profile import profile
 
 VALUES: dict[str, Any] = {
     "tile": "dynamic", "regions": 16, "machine.hbm.channels": 32, "cycles": 1e6, "none": None,
-    "fused": True, "name": "layer",
+    "fused": True, "name": "layer", "model": {"layers": 2},
 }  # fmt: skip
 KINDS = {name: kinds_of([value]) for name, value in VALUES.items()} | {"tile": kinds_of([16, "a"])}
 
@@ -83,6 +83,7 @@ def test_conditions(text: str, expected: bool) -> None:
         ("regions < None", "different types"),
         ("regions < (1, 2)", r"'\(1, 2\)' is a list, which is valid only to the right of in"),
         ("[1] < [2]", "is a list"),
+        ("model == 'x'", "model is a mapping and 'x' is a text; numbers, texts and true or false "),
         ("regions in (1, [2])", "is a list"),
         ("not regions", "'regions' is a number, expected true or false"),
         ("cycles < 1" + "0" * 400, "is too large"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from stepsim.errors import ArgError, SweepError
 from stepsim.results import BETTER, geometric_mean
-from stepsim.sweep.analysis.frame import Failed, Frame, read_failed, read_frame
+from stepsim.sweep.analysis.frame import Failed, Frame, group_order, read_failed, read_frame
 from stepsim.sweep.analysis.measured import count_missing
 from stepsim.sweep.analysis.objectives import Objective, parse_objective
 from stepsim.sweep.analysis.statistics import Statistics, interval, statistics
@@ -183,7 +183,7 @@ def compare_baseline(
         failed.setdefault(_key(run.values, paired), []).append(run)
     there = {_key(values, paired) for values in whole.designs.values()} | failed.keys()
     gone = [first.labels[p] for key, points in index.items() if key not in there for p in points]
-    order = sorted(rows, key=lambda row: [(v is None, str(type(v)), v) for v in row.group.values()])
+    order = sorted(rows, key=lambda row: group_order(row.group.values()))
     return BaselineComparison(
         objective=judged,
         rows=tuple(order),
@@ -235,7 +235,7 @@ def _rows(
     base, point = pair
     own = second.of({point: second.runs[point]})
     found = []
-    for group, part in own.grouped(by).items() if by else [((), own)]:
+    for group, part in own.grouped(by) if by else [((), own)]:
         traces = [key for key in part.runs[point] if key in first.runs[base]]
         if not traces:
             continue

@@ -97,7 +97,7 @@ def best(
     left_out = len(frame.runs) - len(ranked)
     overall = ranked[0][0]
     groups = []
-    for group, own in frame.grouped(per).items() if per else ():
+    for group, own in frame.grouped(per) if per else ():
         order = _ranked(own, judged, weights)
         left_out += len(own.runs) - len(order)
         values = dict(zip(per, group, strict=True))

@@ -143,7 +143,7 @@ class Frame:
             found[point] = float(value)
         return found
 
-    def grouped(self, by: Sequence[str]) -> dict[tuple[Any, ...], Frame]:
+    def grouped(self, by: Sequence[str]) -> list[tuple[tuple[Any, ...], Frame]]:
         """The runs by the values of columns, such as layer and step, in ascending order.
 
         Raises
@@ -152,14 +152,18 @@ class Frame:
             A column is unknown, or named twice.
         """
         names = self._columns_named(by)
-        found: dict[tuple[Any, ...], dict[int, dict[TraceKey, Mapping[str, Any]]]] = {}
+        # By their text, since values of axes may be lists and mappings.
+        groups: dict[str, tuple[Any, ...]] = {}
+        found: dict[str, dict[int, dict[TraceKey, Mapping[str, Any]]]] = {}
         for point, own in self.runs.items():
             for key, row in own.items():
                 values = {**row, **self.designs[point]}
                 group = tuple(values.get(name) for name in names)
-                found.setdefault(group, {}).setdefault(point, {})[key] = row
-        order = sorted(found, key=lambda group: [(v is None, isinstance(v, str), v) for v in group])
-        return {group: self.of(found[group]) for group in order}
+                text = repr(group)
+                groups[text] = group
+                found.setdefault(text, {}).setdefault(point, {})[key] = row
+        order = sorted(groups, key=lambda text: group_order(groups[text]))
+        return [(groups[text], self.of(found[text])) for text in order]
 
     def values(
         self,
@@ -214,6 +218,15 @@ class Frame:
                 )
             found[full] = name
         return list(found)
+
+
+def group_order(group: Iterable[Any]) -> list[tuple[bool, bool, Any]]:
+    """A key to sort groups by: in each column numbers, then other values as text, then none."""
+    return [
+        (value is None, not is_number, value if is_number else str(value))
+        for value in group
+        for is_number in [isinstance(value, int | float)]
+    ]
 
 
 @dataclass(frozen=True, slots=True)

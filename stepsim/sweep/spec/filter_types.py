@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from stepsim.errors import ArgError
 
-Kind = Literal["number", "text", "boolean", "list"]
+Kind = Literal["number", "text", "boolean", "list", "mapping"]
 Kinds = frozenset[Kind]
 """The kinds of the values of a column; empty if unknown."""
 
@@ -31,7 +31,9 @@ def kind_of(value: Any) -> Kind | None:
         return "boolean"
     if isinstance(value, int | float):
         return "number"
-    return "text" if isinstance(value, str) else "list"
+    if isinstance(value, str):
+        return "text"
+    return "mapping" if isinstance(value, Mapping) else "list"
 
 
 class Types:
@@ -111,17 +113,20 @@ class Types:
                 f"{part_of(self._text, side)} is {_named(kinds)}"
                 for side, kinds in ((one, a), (other, b))
             ]
-            raise self._error(
-                node, f"compares different types: {' and '.join(sides)}; write numbers without "
-                "quotes and texts in them"
-            )  # fmt: skip
+            advice = "write numbers without quotes and texts in them"
+            if not (a | b) <= _NUMBER | _TEXT | _BOOLEAN:
+                advice = "numbers, texts and true or false can be compared"
+            raise self._error(node, f"compares different types: {' and '.join(sides)}; {advice}")
 
     def _error(self, node: ast.expr, problem: str) -> ArgError:
         return ArgError(f"condition '{self._text}': '{part_of(self._text, node)}' {problem}")
 
 
 def _named(kinds: Kinds) -> str:
-    words = {"number": "a number", "text": "a text", "boolean": "true or false", "list": "a list"}
+    words = {
+        "number": "a number", "text": "a text", "boolean": "true or false", "list": "a list",
+        "mapping": "a mapping",
+    }  # fmt: skip
     return " or ".join(word for kind, word in words.items() if kind in kinds) or "nothing"
 
 

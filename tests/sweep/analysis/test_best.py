@@ -12,7 +12,7 @@ import pytest
 from stepsim.errors import ArgError, SweepError
 from stepsim.sweep import best, compare_baseline, design_costs, open_table, read_designs, run_sweep
 from tests.cli.conftest import Cli
-from tests.sweep.support import tiny
+from tests.sweep.support import TINY, tiny
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,17 @@ def test_sweeps_whose_constants_differ_are_paired_and_told_apart(done: Path, dee
     fixed = compare_baseline(done, deeper, baseline={"tile": "2", "channels": "32"})
     assert {row.baseline for row in fixed.rows} == {"tile=2 machine.hbm.channels=32"}
     assert len(fixed.rows) == 4
+
+
+def test_groups_may_be_of_values_that_are_mappings(tmp_path: Path) -> None:
+    models = [{**TINY["model"], "model_dim": size} for size in (64, 32)]
+    traces = {"synthetic": {"tokens": 4, "seed": 1}}
+    run_sweep(tiny(grid={"tile": [2, "dynamic"], "model": models}, traces=traces), tmp_path)
+    for per in (["model"], ["model", "tile"]):
+        groups = [one.group for one in best(tmp_path, per=per).groups]
+        assert [one["model"] for one in groups[:: len(per)]] == models[::-1]
+    rows = compare_baseline(tmp_path, baseline={"tile": "2"}, by=["model"]).rows
+    assert [row.group for row in rows] == [{"model": model} for model in models[::-1]]
 
 
 def test_a_baseline_that_is_missing_is_told_with_what_there_is(done: Path) -> None:
