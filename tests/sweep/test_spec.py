@@ -338,6 +338,22 @@ def test_absurd_sizes_are_refused_at_once(changes: dict[str, Any], expected: str
     assert re.search(expected, message(tiny(**changes)))
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"from": 1.0e-300, "to": 1.0e300, "factor": 10},
+        {"from": -1.0e308, "to": 1.0e308, "step": 1},
+        {"from": 0, "to": 1, "step": 1e-320},
+        {"from": 1, "to": 10**400},
+        {"from": 1, "to": 10**5000},
+        {"from": 10**400, "to": 10**401, "factor": 1.5},
+    ],
+)
+def test_ranges_beyond_the_numbers_of_floats_are_refused(given: dict[str, Any]) -> None:
+    text = message(tiny(grid={"tile": given}))
+    assert "grid.tile: expected at most 10,000 values, and from and to whose ratio" in text
+
+
 def test_runs_and_pairs_are_counted_before_they_are_looked_at(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
 
+from stepsim.shown import shown
 from stepsim.wording import STATED
 
 _KEYS: Final = {"from", "to", "step", "factor"}
@@ -30,11 +31,23 @@ def listed_range(value: Any) -> Any:
         return value
     how = [key for key in ("step", "factor") if key in value]
     numbers = all(
-        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one)
+        isinstance(one, int | float) and not isinstance(one, bool) and abs(one) < math.inf
         for one in value.values()
     )
     if not {"from", "to"} <= value.keys() <= _KEYS or len(how) > 1 or not numbers:
         raise _wrong("expected a list, or numbers from, to, and step or factor", value)
+    try:
+        return _values(value, how)
+    except OverflowError:  # of a float, and where a number of values is infinite
+        raise _wrong(
+            f"expected at most {_MOST:,} values, and from and to whose ratio and difference are "
+            "below 1e308",
+            value,
+        ) from None
+
+
+def _values(value: Mapping[str, Any], how: Sequence[str]) -> list[int | float]:
+    """The values of a range of numbers."""
     first, last = value["from"], value["to"]
     if how == ["factor"]:
         by = value["factor"]
@@ -61,7 +74,7 @@ def _rounded(number: float, given: Mapping[str, Any]) -> int | float:
 
 
 def _wrong(what: str, value: Mapping[str, Any]) -> PydanticCustomError:
-    shown = ", ".join(f"{key}: {one}" for key, one in value.items())
+    given = ", ".join(f"{key}: {shown(one, str)}" for key, one in value.items())
     # It takes every brace for one of a name, also doubled ones.
-    found = {"what": what, "shown": f"{{{shown}}}"}
+    found = {"what": what, "shown": f"{{{given}}}"}
     return PydanticCustomError(STATED, "{what}, found {shown}", found)
