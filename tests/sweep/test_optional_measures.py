@@ -77,6 +77,13 @@ def test_the_spread_is_that_of_an_ensemble(folder: Path) -> None:
     assert {name: row[name] for name in SPREAD} == found.columns()
 
 
+def test_metrics_keep_the_spread_of_an_ensemble(tmp_path: Path) -> None:
+    place = swept(tmp_path, grid={"tile": [4]}, ensemble=2, metrics=["cycles"])
+    [row] = read_runs(place, [*SPREAD]).to_pylist()
+    assert 0 < row["cycles_p5"] <= row["cycles_median"] <= row["cycles_p95"]
+    assert [change.noise for change in compare(place, place).changes] == [True]
+
+
 def test_other_sweeps_have_no_such_columns(tmp_path: Path) -> None:
     place = swept(tmp_path / "plain")
     schema = read_runs(place, ["run"]).schema
@@ -96,6 +103,7 @@ def test_other_sweeps_have_no_such_columns(tmp_path: Path) -> None:
     [
         ({"metrics": ["cycles", "energy_joules"]}, "no machine of the sweep has a table of energ"),
         ({"metrics": ["cycles_p95"]}, "needs an ensemble; add the key ensemble"),
+        ({"metrics": []}, "metrics: expected a non-empty list of 'cycles', "),
         ({"ensemble": 0}, "ensemble"),
         ({"ensemble": {"runs": 2, "boundz": {}}}, "boundz"),
     ],

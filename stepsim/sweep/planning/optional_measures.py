@@ -36,9 +36,9 @@ def optional_measures(spec: SweepSpec, machines: Iterable[Mapping[str, Any]]) ->
     ]
     energy = any("energy" in machine for machine in machines)
     energy = energy or any(key.startswith(_TABLE) for key in keys)
-    found = (*(ENERGY if energy else ()), *(SPREAD if spec.ensemble is not None else ()))
-    chosen = tuple(name for name in found if spec.metrics is None or name in spec.metrics)
-    return (*chosen, *(BOUND if spec.bounds else ()))
+    found = [name for name in ENERGY * energy if spec.metrics is None or name in spec.metrics]
+    # What further runs are made for is kept whatever the metrics are.
+    return (*found, *SPREAD * (spec.ensemble is not None), *BOUND * spec.bounds)
 
 
 def measure_problems(spec: SweepSpec, measures: Iterable[str]) -> list[str]:

@@ -274,8 +274,7 @@ class _Rows:
         spread = stepsim.simulation.ensemble_of(run.case.prepared, run.indices, **given)
         for earlier in run.case.earlier:
             spread = stepsim.simulation.ensemble_of(earlier, {}, **given).and_then(spread)
-        found = spread.columns()
-        return {name: value for name, value in found.items() if name in self._chunk.metrics}
+        return spread.columns()
 
     def _bound(self, run: _Run, totals: Totals) -> dict[str, str | int]:
         """What bounds a successful run, if requested."""

@@ -168,7 +168,7 @@ class TrialPlanner:
     def measures(self) -> tuple[str, ...]:
         """All measures that the runs of this search have."""
         always = MEASURES if self.spec.service is None else ()
-        return tuple(self.spec.metrics or (*always, *self.optional_measures))
+        return tuple(dict.fromkeys([*(self.spec.metrics or always), *self.optional_measures]))
 
     @cached_property
     def optional_measures(self) -> tuple[str, ...]:

@@ -176,7 +176,7 @@ class SweepSpec(Section):
         "with all of their values",
     )
     metrics: list[Literal[EVERY_MEASURE]] | None = Field(  # type: ignore[valid-type]
-        default=None, description="totals to keep; the others are null. All if absent"
+        default=None, min_length=1, description="totals to keep; the others are null. All if absent"
     )
     counting: Literal[COUNTINGS] | None = Field(  # type: ignore[valid-type]
         default=None,

@@ -100,11 +100,6 @@ DECIDED = {"grid": {"decided": [True]}}
             "add them to the key 'metrics' of the sweep$",
         ),
         (
-            {"metrics": ["cycles"], "machine": "sda-1024-energy", "ensemble": 2},
-            "cycles_p95",
-            "add them to the key 'metrics' of the sweep$",
-        ),
-        (
             {"machine": "sda-1024", "parameters": {"machine.hbm.model": "uncontended"}},
             "bandwidth_utilization",
             "machines with hbm.model=uncontended have no peak; choose another machine or metric$",
