@@ -109,6 +109,11 @@ def read_spec(
             "hdl-arbiter for the last step before the hardware level. Single points run with "
             "`stepsim run --level hardware`, several as your own figure, whose Run has a level"
         )
+    if "search" in data and "search" not in kind.model_fields:
+        raise SweepError(
+            f"{where}: search: belongs to a search of designs, expected a sweep; run "
+            "`stepsim sweep tune` (`st.sweep.tune`), or remove the section"
+        )
     for key in data:
         if not _is_text(key):
             raise SweepError(f"{where}: keys are names such as workload, found {shown(key)}")

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from stepsim.errors import SweepError
-from stepsim.sweep import design_costs, open_table, run_sweep, tune
+from stepsim.sweep import design_costs, open_table, plan_sweep, run_sweep, tune
 from stepsim.sweep.analysis.tables import read_failures
 from tests.sweep.support import ROOT, rows_of, tiny
 
@@ -212,6 +212,15 @@ def test_what_is_wrong_with_a_search_is_reported_with_its_line(
     with pytest.raises(SweepError, match=message):
         tune(file, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_search_is_no_sweep_to_run() -> None:
+    with pytest.raises(SweepError) as caught:
+        plan_sweep(space(search={"sampler": "grid", "trials": 2}))
+    assert str(caught.value) == (
+        "sweep: search: belongs to a search of designs, expected a sweep; run `stepsim sweep tune` "
+        "(`st.sweep.tune`), or remove the section"
+    )
 
 
 @pytest.mark.parametrize(
