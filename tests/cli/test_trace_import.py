@@ -248,6 +248,7 @@ def test_select_by_first_request_and_by_deviation(cli: Cli, tmp_path: Path) -> N
         (("--near", 1, "--by", "stdev"), "--by: has no effect, since --at and --near select no"),
         (("--at", 1, "--count", 2), "--count: has no effect, since --at selects one window"),
         (("--at", 1, "--stride", 3), "--stride: has no effect, since --at selects one window"),
+        (("--at", 1, "--requests", 3), "--requests: has no effect, since --at selects one window"),
         (("--at", 18), "begins at 18, expected 1..17, since the trace has 20 requests"),
         (("--near", "nan"), "the requested deviation is nan, expected a number from 0"),
         (("--near", 1, "--requests", -3), "--requests -3: expected at least 1, or 0 for all"),
@@ -305,3 +306,6 @@ def test_replay(cli: Cli, tmp_path: Path) -> None:
     assert negative.code == 2
     assert "--requests -1: expected at least 1, or 0 for all" in negative.err
     assert cli("trace", "replay", path, "--batch", 1, "--every", 0).code == 2
+    unread = cli("trace", "replay", path, "--batch", 1, "--every", 3)
+    assert (unread.code, unread.out) == (2, "")
+    assert "--every: has no effect, since it chooses the steps that --out writes" in unread.err

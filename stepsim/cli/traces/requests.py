@@ -41,8 +41,12 @@ def select(
         ),
     ] = None,
     requests: Annotated[
-        int, typer.Option(help="Number of requests to use, from the start; 0 uses all.")
-    ] = 5000,
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Number of requests to use, from the start; 0 uses all. (default: 5000)",
+        ),
+    ] = None,
     stride: Annotated[
         int | None,
         typer.Option(
@@ -88,14 +92,16 @@ def select(
     if at or near:
         _refuse("--at and --near select no classes", by=by, share=share)
     if at and not near:
-        _refuse("--at selects one window for each request", count=count, stride=stride)
+        one = "--at selects one window for each request"
+        _refuse(one, count=count, stride=stride, requests=requests)
+    used = 5000 if requests is None else requests or None
     steps, several = 2 if stride is None else stride, 3 if count is None else count
     lengths = stepsim.trace_io.load_requests(file, format=format, column=column).context_tokens
     if at or near:
-        chosen = _asked_for(lengths, size, at or [], near or [], requests or None, steps, several)
+        chosen = _asked_for(lengths, size, at or [], near or [], used, steps, several)
     else:
         chosen = _of_classes(
-            lengths, size, by or "stdev", requests or None, steps,
+            lengths, size, by or "stdev", used, steps,
             0.1 if share is None else share, several,
         )  # fmt: skip
     if out is not None:
@@ -136,14 +142,19 @@ def replay(
     requests: Annotated[
         int, typer.Option(help="Number of requests to use, from the start; 0 uses all.")
     ] = 0,
-    every: Annotated[int, typer.Option(help="Keep every N-th step.")] = 1,
+    every: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Write every N-th step to --out. (default: 1)"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Parquet file to write the steps to.")] = None,
     json: Json = False,
 ) -> None:
     """Serve a request trace with continuous batching, and list the KV lengths of each step."""
-    if every < 1:
+    if every is not None and every < 1:
         raise ArgError(f"--every {every}: expected at least 1")
-    if out is not None:
+    if out is None:
+        _refuse("it chooses the steps that --out writes, which is not given", every=every)
+    else:
         check_output(out)
     _check_count(requests)
     trace = stepsim.trace_io.load_requests(file)
@@ -158,7 +169,7 @@ def replay(
             totals["tokens"] += len(step.requests)
             totals["kv_tokens"] += length
             totals["most_kv_tokens"] = max(totals["most_kv_tokens"], length)
-            if step.step % every == 0:
+            if step.step % (every or 1) == 0:
                 yield step
 
     steps = kept()
@@ -282,6 +293,6 @@ def _write_windows(
     note(f"wrote {len(windows)} files to {folder}")
 
 
-def _check_count(requests: int) -> None:
-    if requests < 0:
+def _check_count(requests: int | None) -> None:
+    if requests is not None and requests < 0:
         raise ArgError(f"--requests {requests}: expected at least 1, or 0 for all")
