@@ -32,7 +32,7 @@ from stepsim.sweep import (
     run_sweep,
 )
 from stepsim.sweep.analysis import Statistics
-from tests.sweep.support import rewrite, tiny
+from tests.sweep.support import disturb_after, rewrite, rows_of, tiny
 
 
 def stepsim(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -58,6 +58,23 @@ def test_dry_run_counts_and_estimates(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (record["runs"], len(record["design_points"])) == (24, 4)
     assert record["estimated_seconds"] > 0
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
+
+
+@pytest.mark.slow
+def test_a_dry_run_counts_what_is_left_in_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write(tmp_path)
+    run = ("sweep", "run", spec, "--dry-run", "--out", tmp_path / "out")
+    assert "24 runs: 4 design points x 6 traces; about" in stepsim(capsys, *run)[2]
+    assert not (tmp_path / "out").exists()
+    disturb_after(tmp_path / "out", 3, yaml.safe_load(spec.read_text()))
+    saved = rows_of(tmp_path / "out")
+    code, _, err = stepsim(capsys, *run)
+    assert (code, "holds a sweep already" in err) == (2, True)
+    code, _, err = stepsim(capsys, *run, "--resume")
+    assert (code, "14 of them left to do, about" in err) == (0, True)
+    assert rows_of(tmp_path / "out") == saved
 
 
 def test_a_plan_has_the_notes_of_its_machines(
@@ -356,6 +373,7 @@ def test_chunks_that_were_lost_or_damaged_are_reported(
     [
         (["sweep", "run", "{spec}"], "--out: missing"),
         (["sweep", "run", "absent.yaml", "--dry-run"], "cannot be read"),
+        (["sweep", "run", "{spec}", "--dry-run", "--resume"], "name it with --out"),
         (
             ["sweep", "run", "{spec}", "--out", "{spec}.out", "--address", "x:1"],
             "local backend takes none",

@@ -45,16 +45,18 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the sweep in DIR.")] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only check, count the runs and estimate the time."),
+        typer.Option("--dry-run", help="Only check, count the runs to do and estimate the time."),
     ] = False,
     json: Json = False,
 ) -> None:
     """Run every design point of a specification on every trace."""
     if out is None and not dry_run:
         raise ArgError("--out: missing; name a folder for the results, or use --dry-run")
+    if out is None and resume:
+        raise ArgError("--resume: continues the sweep of a folder; name it with --out")
     stepsim.sweep.check_backend(backend, address)
-    with signals_reported(out):
-        _run(spec, None if dry_run else out, jobs, backend, address, resume=resume, json=json)
+    with signals_reported(None if dry_run else out):
+        _run(spec, out, jobs, backend, address, resume=resume, dry_run=dry_run, json=json)
 
 
 @contextmanager
@@ -97,9 +99,10 @@ def _run(
     address: str | None,
     *,
     resume: bool,
+    dry_run: bool,
     json: bool,
 ) -> None:
-    """Run the sweep into ``out``; without it, only plan and estimate."""
+    """Run the sweep into ``out``, or only plan and estimate."""
     with Heartbeat() as heartbeat:
         heartbeat.phase("reading the specification and the traces")
         plan = stepsim.sweep.plan_sweep(spec)
@@ -110,7 +113,7 @@ def _run(
         known = stepsim.sweep.timed(plan) if chunks else None
         estimate = 0.0 if known is None else known.seconds(chunks, jobs)
     _note_plan(plan, _runs(chunks), estimate, jobs if address is None else None)
-    if out is None:
+    if dry_run or out is None:
         if json:
             print_json(_plan_record(plan, estimate))
         return
