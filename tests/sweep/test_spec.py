@@ -39,6 +39,18 @@ def drawn(tokens: int = 12, **changes: int) -> dict[str, Any]:
         ({"chunk": 0}, "chunk: expected an integer from 1 to 2**40 (runs that are "),
         ({"traces": {"synthetic": {"tokens": 4}}}, "traces.synthetic.seed: missing"),
         ({"traces": None}, "traces: missing"),
+        (
+            {"traces": drawn() | {"seed": 7}},
+            "traces.seed: is the seed of the sample, which",
+        ),
+        (
+            {"traces": drawn() | {"layers": [0, 1, 0]}},
+            "traces.layers: expected each number once, found 0 more than once",
+        ),
+        (
+            {"traces": drawn() | {"steps": [2, 2]}},
+            "traces.steps: expected each number once, found 2 more than once",
+        ),
         ({"traces": {}}, "expected either files or synthetic, found neither"),
         ({"model": "qwen3-30b-a3"}, "did you mean 'qwen3-30b-a3b'?"),
         ({"model": None}, "and 3 more: model: missing (model whose layer is built)"),
@@ -368,7 +380,7 @@ def test_runs_and_pairs_are_counted_before_they_are_looked_at(
 
 
 def test_a_few_of_many_synthetic_layers_are_drawn() -> None:
-    few = drawn(layers=2**30) | {"layers": [2**30 - 1, 7, 7]}
+    few = drawn(layers=2**30) | {"layers": [2**30 - 1, 7]}
     assert [trace.layer for trace in plan_sweep(tiny(traces=few)).traces[::3]] == [7, 2**30 - 1]
 
 

@@ -81,6 +81,11 @@ class TuneSpec(SweepSpec):
         problems = self.axis_problems()
         if not self.grid:
             problems.append("grid: missing; give the axes to search, lists of values or ranges")
+        if self.search.sampler == "grid" and self.search.seed:
+            problems.append(
+                "search.seed: has no effect, since the sampler grid takes designs in their order; "
+                "remove the key, or choose another sampler"
+            )
         if self.replicates:
             problems.append(
                 "replicates: a search compares designs over traces; remove the key, and run the "

@@ -105,6 +105,11 @@ def _select(selection: TraceSelection, groups: Sequence[Group], where: str) -> l
             f"{where}.windows: no batch has {selection.tokens} rows, the longest has {most}; "
             "choose smaller tokens"
         )
+    if selection.seed and selection.sample is None:
+        raise SweepError(
+            f"{where}.seed: is the seed of the sample, which is missing; give sample as well, or "
+            "remove it (synthetic tables have a seed of their own)"
+        )
     count = total if selection.sample is None else min(total, selection.sample)
     check_size(where, count, MOST_TRACES, "traces are selected", "draw a smaller sample of them")
     chosen: Sequence[int] = range(total)

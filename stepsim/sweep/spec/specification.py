@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -73,6 +74,17 @@ class TraceSelection(Section):
     )
     sample: _Count | None = Field(default=None, description="number of selected traces to draw")
     seed: _Index = Field(default=0, description="seed of the sample")
+
+    @field_validator("layers", "steps")
+    @classmethod
+    def _each_once(cls, value: list[int] | None) -> list[int] | None:
+        """A batch runs once."""
+        twice = [one for one, count in Counter(value).items() if count > 1]
+        if twice:
+            raise PydanticCustomError(
+                STATED, "expected each number once, found {one} more than once", {"one": twice[0]}
+            )
+        return value
 
     @field_validator("windows", mode="plain")
     @classmethod

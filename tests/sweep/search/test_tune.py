@@ -35,6 +35,8 @@ def space(**changes: Any) -> dict[str, Any]:
     """45 designs over 2 traces."""
     traces = {"synthetic": {"tokens": 12, "layers": 1, "steps": 2, "seed": 1}}
     search = SEARCH | changes.pop("search", {})
+    if search.get("sampler") == "grid":
+        search["seed"] = 0  # it has no effect
     return tiny(**{"traces": traces, "parameters": {}, "grid": GRID, "search": search} | changes)
 
 
@@ -212,6 +214,13 @@ def test_what_is_wrong_with_a_search_is_reported_with_its_line(
     with pytest.raises(SweepError, match=message):
         tune(file, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_seed_of_a_search_that_draws_nothing_is_refused(tmp_path: Path) -> None:
+    spec = space()
+    spec["search"] |= {"sampler": "grid"}
+    with pytest.raises(SweepError, match=r"search.seed: has no effect, since the sampler grid"):
+        tune(spec, tmp_path / "out")
 
 
 def test_a_search_is_no_sweep_to_run() -> None:
