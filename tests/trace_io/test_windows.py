@@ -144,7 +144,7 @@ def test_a_window_by_its_first_request():
             f"windows: a window of 2 requests begins at {first}, expected 1..3, since the trace "
             "has 4 requests"
         )
-    with pytest.raises(ArgError, match=r"size is 5, expected 2\.\.4"):
+    with pytest.raises(ArgError, match="size is 5, expected at least 2 and at most 4"):
         window_at(lengths, 5, 1)
 
 
@@ -170,9 +170,12 @@ def test_disjoint_windows():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"size": 1}, r"size is 1, expected 2\.\.5, the requests of the trace"),
-        ({"size": 6}, r"size is 6, expected 2\.\.5"),
-        ({"size": 4, "requests": 3}, r"size is 4, expected 2\.\.3"),
+        (
+            {"size": 1},
+            "size is 1, expected at least 2 and at most 5, the number of requests",
+        ),
+        ({"size": 6}, "size is 6, expected at least 2 and at most 5"),
+        ({"size": 4, "requests": 3}, "size is 4, expected at least 2 and at most 3"),
         ({"size": 2, "stride": 0}, "stride is 0, expected at least 1"),
         ({"size": 2, "by": "mean"}, "by is 'mean', expected 'stdev', the only measure available"),
         ({"size": 2, "share": 0}, "share is 0, expected above 0 and at most 1"),

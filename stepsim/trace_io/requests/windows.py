@@ -169,5 +169,6 @@ def disjoint(windows: Iterable[Window], count: int) -> list[Window]:
 def _check_size(lengths: npt.NDArray[np.int64], size: int) -> None:
     if not 2 <= size <= len(lengths):
         raise ArgError(
-            f"windows: size is {size}, expected 2..{len(lengths)}, the requests of the trace"
+            f"windows: size is {size}, expected at least 2 and at most {len(lengths)}, the number "
+            "of requests in use; choose another size, or use more requests"
         )
