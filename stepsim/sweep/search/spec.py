@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from stepsim.errors import ArgError
-from stepsim.sweep.analysis.objectives import parse_objective
+from stepsim.sweep.analysis.objectives import Objective, parse_objective
 from stepsim.sweep.search.proposals import Sampler
 from stepsim.sweep.spec.filters import parse_condition
 from stepsim.sweep.spec.section import Section
@@ -45,15 +45,20 @@ class SearchOptions(Section):
     @field_validator("objectives")
     @classmethod
     def _objectives(cls, value: list[str]) -> list[str]:
-        if not 1 <= len(value) <= _MOST_OBJECTIVES or len(set(value)) < len(value):
-            raise PydanticCustomError(
-                STATED, f"expected 1 to {_MOST_OBJECTIVES} different metrics, found {len(value)}"
-            )
+        if not 1 <= len(value) <= _MOST_OBJECTIVES:
+            raise _custom(f"expected 1 to {_MOST_OBJECTIVES} different metrics, found {len(value)}")
+        found: dict[Objective, str] = {}
         for text in value:
             try:
-                parse_objective(text)
+                own = parse_objective(text)
             except ArgError as error:
                 raise _custom(error) from None
+            if own in found:
+                raise _custom(
+                    f"expected different metrics, found {found[own]} and {text}, which are the "
+                    "same; name one of them"
+                )
+            found[own] = text
         return value
 
     @field_validator("constraints")

@@ -181,6 +181,14 @@ def test_designs_that_cannot_be_built_or_run_are_reported(tmp_path: Path) -> Non
         ({"trials": 0}, r"line \d+, search.trials: "),
         ({"trails": 8}, r"line \d+, search.trails: .*trials"),
         (
+            {"objectives": ["cycles", "flops", "cycles"]},
+            r"search.objectives: expected different metrics, found cycles and cycles, which are",
+        ),
+        (
+            {"objectives": ["cycles", "mean_cycles"]},
+            r"search.objectives: expected different metrics, found cycles and mean_cycles, which",
+        ),
+        (
             {"objectives": ["cost"]},
             r"line \d+, search.objectives\[0\]: cost: the machine has no section costs",
         ),
