@@ -20,6 +20,8 @@ from stepsim.errors import ArgError, did_you_mean
 if TYPE_CHECKING:
     from stepsim.report import RunTables
 
+_ROWS = 20
+
 
 def compare(
     before: Annotated[
@@ -31,7 +33,7 @@ def compare(
     ],
     after: Annotated[Path, typer.Argument(metavar="B", help="File or folder of the other one.")],
     metric: Annotated[str, typer.Option(help="Metric to judge by.")] = "cycles",
-    rows: Rows = 20,
+    rows: Rows = _ROWS,
     json: Json = False,
     markdown: Markdown = False,
     fail_above: FailAbove = None,
@@ -45,9 +47,16 @@ def compare(
     """
     if json and markdown:
         raise ArgError("--json and --markdown: only one can be printed; leave one out")
-    if all(map(stepsim.serving.is_service, (before, after))):
-        _compare_services(before, after, metric, fail_above, json=json, unused=markdown or ensemble)
+    services = [one for one in (before, after) if stepsim.serving.is_service(one)]
+    if len(services) == 2:
+        unused = markdown or ensemble or rows != _ROWS
+        _compare_services(before, after, metric, fail_above, json=json, unused=unused)
         return
+    if services:
+        raise ArgError(
+            f"{services[0]}: is the folder of a service, and the other one is not; compare two "
+            "services, or two files of runs"
+        )
     gate = Gate(metric, fail_above, ensemble=ensemble)
     for folder in (before, after):
         if folder.is_dir():
@@ -75,8 +84,8 @@ def _compare_services(
 ) -> None:
     if metric != "cycles" or fail_above is not None or unused:
         raise ArgError(
-            "--metric, --fail-above, --markdown and --ensemble have no effect on services; leave "
-            "them out"
+            "--metric, --fail-above, --markdown, --rows and --ensemble have no effect on services; "
+            "leave them out"
         )
     found = stepsim.serving.compare_services(
         *(stepsim.serving.ServeResult.read(folder) for folder in (before, after))

@@ -40,6 +40,20 @@ def test_options_and_yaml_are_one_declaration(
     assert json.loads(capsys.readouterr().out)["settings"]["rate"] == 200
 
 
+def test_services_are_compared_with_services_without_options_of_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, run = tmp_path / "a", tmp_path / "run.parquet"
+    folder.mkdir()
+    for file in (folder / "service.json", run):
+        file.touch()
+    for files in ((folder, run), (run, folder)):
+        assert _call("compare", *files) == 2
+        assert f"{folder}: is the folder of a service, and the other" in capsys.readouterr().err
+    assert _call("compare", folder, folder, "--rows", 1) == 2
+    assert "--rows and --ensemble have no effect on services" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_folder_is_explained_and_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
