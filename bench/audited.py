@@ -34,8 +34,8 @@ from stepsim.serving import (
     Zipf,
     serve,
 )
+from stepsim.serving.service.errors.uncertainty import JUDGED
 from stepsim.serving.service.serve import prepare_service
-from stepsim.serving.service.uncertainty import JUDGED
 from stepsim.serving.steps.layers import Cost, StepPrograms
 from stepsim.workloads import Model, Step
 from tests.shared import TRACES

@@ -8,7 +8,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.audited import row_of, served
 from stepsim.serving import ExactSteps
-from stepsim.serving.service.uncertainty import JUDGED
+from stepsim.serving.service.errors.uncertainty import JUDGED
 
 
 def test_metrics_of_audited_steps(benchmark: BenchmarkFixture, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from stepsim.serving.service.apart import Apart
 from stepsim.serving.service.choices import ServeChoices
 from stepsim.serving.service.compiled import run_compiled
 from stepsim.serving.service.effects import check_effects
+from stepsim.serving.service.errors.uncertainty import Judged, MetricErrors, metric_errors
 from stepsim.serving.service.fleet import run_fleet
 from stepsim.serving.service.folder import Folder
 from stepsim.serving.service.loop import Limits, Loop, Recorded, Watch, run
@@ -41,7 +42,6 @@ from stepsim.serving.service.record import StepRows
 from stepsim.serving.service.simulated import Journal, check_chips
 from stepsim.serving.service.spec import ServeSpec, read_spec
 from stepsim.serving.service.tables import requests_table, steps_table
-from stepsim.serving.service.uncertainty import Judged, MetricErrors, metric_errors
 from stepsim.serving.steps.audited import AuditedSteps
 from stepsim.serving.steps.interface import StepModel, StepTime
 from stepsim.typed import typed

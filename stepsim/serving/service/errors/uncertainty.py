@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from stepsim.serving.service.error_field import ErrorField
-from stepsim.serving.service.recalled import RecalledSteps, logs
+from stepsim.serving.service.errors.error_field import ErrorField
+from stepsim.serving.service.errors.recalled import RecalledSteps, logs
 from stepsim.serving.service.record import StepRows
 from stepsim.serving.steps.audited import AuditedSteps
 from stepsim.serving.steps.interface import StepModel

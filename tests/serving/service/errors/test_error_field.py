@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepsim.serving.service import error_field
-from stepsim.serving.service.error_field import ErrorField, Reals, _scales
+from stepsim.serving.service.errors import error_field
+from stepsim.serving.service.errors.error_field import ErrorField, Reals, _scales
 from stepsim.serving.steps.alike import correlations
 
 

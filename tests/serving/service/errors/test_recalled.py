@@ -14,7 +14,7 @@ from stepsim.kernels import RecalledKind, Recollection, recalled_step
 from stepsim.kernels.serving.recalled import KIND_WORDS, W_KINDS, W_NOISE
 from stepsim.serving import Batch, LinearSteps, RandomLengths, StepTime
 from stepsim.serving.requests.arrivals import DrawnArrivals
-from stepsim.serving.service.recalled import RecalledSteps
+from stepsim.serving.service.errors.recalled import RecalledSteps
 from stepsim.serving.service.serve import Service, prepare_service
 from stepsim.serving.steps.audited import attended_by
 

@@ -11,8 +11,8 @@ import pytest
 
 from stepsim.serving import Batch, LinearSteps, RandomLengths, StepTime
 from stepsim.serving.requests.arrivals import DrawnArrivals
+from stepsim.serving.service.errors.uncertainty import JUDGED, Judged, metric_errors
 from stepsim.serving.service.serve import Service, prepare_service
-from stepsim.serving.service.uncertainty import JUDGED, Judged, metric_errors
 from stepsim.serving.steps.audited import Audit, AuditReport, attended_by
 
 _WANTED = 0.01

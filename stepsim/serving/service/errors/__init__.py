@@ -1,0 +1,1 @@
+"""How far the metrics of estimated steps may be off."""
