@@ -268,7 +268,9 @@ def _leaves(results: Any) -> list[Any]:
 
 
 def _error(name: str, found: Array, expected: Array) -> tuple[float, str]:
-    """The largest error of a tensor, of its largest value, and its place; NaN is an error of 1."""
+    """The largest error of a tensor, of its largest finite value, and its place; another infinity
+    and NaN are errors of 1.
+    """
     given, wanted = np.asarray(found, np.float64), np.asarray(expected, np.float64)
     if given.size != wanted.size:
         raise StepSimError(
@@ -276,9 +278,10 @@ def _error(name: str, found: Array, expected: Array) -> tuple[float, str]:
             "model; report this as a bug"
         )
     given = given.reshape(wanted.shape)
-    scale = float(np.abs(wanted).max(initial=0.0)) or 1.0
-    errors = np.where(given == wanted, 0.0, np.abs(given - wanted) / scale)
-    errors = np.where(np.isnan(errors), 1.0, errors)
+    finite = np.isfinite(wanted) & np.isfinite(given)
+    scale = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)) or 1.0
+    apart = np.subtract(given, wanted, where=finite, out=np.full(wanted.shape, scale))
+    errors = np.where(given == wanted, 0.0, np.abs(apart) / scale)
     at = np.unravel_index(int(errors.argmax()), errors.shape) if errors.size else ()
     place = ", ".join(str(int(n)) for n in at)
     text = f"{name}[{place}]: {float(given[at]):.6g} for {float(wanted[at]):.6g}"

@@ -127,3 +127,15 @@ def test_results_of_pytorch_are_compared_too() -> None:
     found = made.check()
     assert found.ok
     assert found.against == ("the operator graph", "PyTorch")
+
+
+def test_infinities_hide_no_error() -> None:
+    """As masked scores have them: the largest finite value is the scale."""
+    wanted = np.array([2.0, -np.inf, 1.0, -np.inf])
+    assert checking._error("y", wanted, wanted)[0] == 0.0
+    assert checking._error("y", np.array([1.0, -np.inf, 1.0, -np.inf]), wanted)[0] == 0.5
+    for given in ([2.0, np.inf, 1.0, -np.inf], [2.0, 3.0, 1.0, -np.inf], [np.nan, *wanted[1:]]):
+        error, where = checking._error("y", np.array(given), wanted)
+        assert error == 1.0
+        assert where.startswith(f"y[{int(np.isnan(given[0]) == 0)}]")
+    assert checking._error("y", np.array([np.inf]), np.array([0.0]))[0] == 1.0
