@@ -359,4 +359,35 @@ def _dma_of(graph: DataflowGraph, row: Mapping[str, Any]) -> Dma:
         "converter": by,
     }
     check_fields(Dma, given)
-    return Dma(**given)
+    made = Dma(**given)
+    _check_dma(graph, made)
+    return made
+
+
+def _check_dma(graph: DataflowGraph, dma: Dma) -> None:
+    """Refuse what no design has, which files that were edited may state."""
+    if dma.direction not in ("load", "store"):
+        raise CompileError(f"direction: expected load or store, found {shown(dma.direction)}")
+    if dma.tensor not in graph.operators.tensors:
+        near = did_you_mean(dma.tensor, graph.operators.tensors)
+        raise CompileError(f"tensor: there is no tensor '{dma.tensor}'{near}")
+    groups = sorted({kernel.group for kernel in graph.kernels})
+    if dma.group not in groups:
+        known = ", ".join(map(str, groups))
+        raise CompileError(f"group: expected one of the groups {known}, found {dma.group}")
+    shape = graph.operators.tensors[dma.tensor].shape
+    if len(dma.window) != len(shape):
+        raise CompileError(
+            f"window: expected a start and an extent for each of {len(shape)} dims of "
+            f"'{dma.tensor}', found {len(dma.window)}"
+        )
+    for start, extent in dma.window:
+        if not (isinstance(start, int) and isinstance(extent, int) and start >= 0 and extent >= 1):
+            raise CompileError(
+                "window: expected starts from 0 and extents from 1, found "
+                f"{shown(start)} and {shown(extent)}"
+            )
+    for name, least in (("burst", 1), ("word_bits", 0), ("depth", 1)):
+        value = getattr(dma, name)
+        if value is not None and value < least:
+            raise CompileError(f"{name}: expected a whole number from {least}, found {value}")

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 import stepsim as st
 from stepsim.design import single_buffers
@@ -79,6 +80,9 @@ def test_programs_of_a_plan_that_was_read_are_the_same() -> None:
         ("  walk:\n", "  walk:\n    trip: 3\n", "did you mean 'trips'?"),
         ("interval: ", "interval: fast, x: ", "unknown key 'x'"),
         ("shared: null", "shared: 1.5", "shared must be an int or None"),
+        ("- direction: load", "- direction: zz", "direction"),
+        ("- direction: load\n  tensor: ", "- direction: load\n  tensor: zz", "no tensor 'zz"),
+        ("burst: 1\n", "burst: 0\n", "burst: expected a whole number from 1, found 0"),
     ],
 )
 def test_damage_is_reported_with_its_line(old: str, new: str, said: str) -> None:
@@ -86,6 +90,23 @@ def test_damage_is_reported_with_its_line(old: str, new: str, said: str) -> None
     assert old in text
     with pytest.raises(st.errors.CompileError, match=r"^plan(:\d+)?: ") as caught:
         st.design.Plan.from_yaml(text.replace(old, new, 1))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("group", 999, "group: expected one of the groups 0"),
+        ("window", [], "window: expected a start and an extent for each of 2 dims"),
+        ("window", [[-1, 4], [0, 4]], "window: expected starts from 0"),
+        ("word_bits", -1, "word_bits: expected a whole number from 0"),
+    ],
+)
+def test_loads_that_no_design_has_are_refused(key: str, value: object, said: str) -> None:
+    document = yaml.safe_load(of_two_products())
+    document["dmas"][0][key] = value
+    with pytest.raises(st.errors.CompileError, match=r"^plan(:\d+)?: dmas\[0\]: ") as caught:
+        st.design.Plan.from_yaml(yaml.safe_dump(document, sort_keys=False))
     assert said in str(caught.value)
 
 
