@@ -35,6 +35,7 @@ class Settings:
     Attributes
     ----------
     arrays, routing : sources of selectors and integers.
+    routes_nothing : a routing was given, of which no selectors were made.
     mock_bf16 : whether f32 represents 2 bytes.
     counts : numbers of elements routed by the selectors of one path, by path and width.
     nodes : all operators of the graph.
@@ -45,6 +46,7 @@ class Settings:
     ) -> None:
         self.arrays = arrays
         self.routing = routing
+        self.routes_nothing = routing is not None
         self.mock_bf16 = mock_bf16
         self.counts: dict[tuple[str, int], Counts] = {}
         self.nodes = nodes
@@ -190,6 +192,7 @@ class Building:
                     "the width of its selectors does not follow from its readers; pass arrays="
                 )
             dims = self._fixed_dims(stated)
+            settings.routes_nothing = False
             flags = flags_of(settings.routing, self._width, dims, self.where)
             return selector(flags, as_indices=not is_multihot, label=self.label)
         if found is None or is_spec(found):

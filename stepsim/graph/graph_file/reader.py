@@ -11,7 +11,7 @@ import numpy as np
 
 from stepsim.arguments import flag, shown
 from stepsim.deferred import deferred
-from stepsim.errors import GraphFileError, StepSimError
+from stepsim.errors import ArgError, GraphFileError, StepSimError
 from stepsim.graph.graph_file.building import Building, Settings
 from stepsim.graph.graph_file.element_types import check_type, tile_in
 from stepsim.graph.graph_file.messages import Schema, chosen, schema_of
@@ -102,6 +102,11 @@ def load_graph(
     with program:
         _Reading(program, nodes, schema, settings, _depths(depths)).build(where)
     settings.arrays.check_used("load_graph")
+    if settings.routes_nothing:
+        raise ArgError(
+            "load_graph: routing: no SelectGen of this graph is without an array of its own, so "
+            "that the indices have no effect; leave them out"
+        )
     return program
 
 

@@ -89,12 +89,15 @@ class SideArrays:
             if place.is_dir():
                 self.folders.insert(0, place)
                 return
-            with np.load(place, allow_pickle=False) as found:
-                if not isinstance(found, np.lib.npyio.NpzFile):
-                    raise GraphFileError(
-                        f"load_graph: arrays: expected a folder or a .npz file, found {place}"
-                    )
+            opened = np.load(place, allow_pickle=False)
+            if not isinstance(opened, np.lib.npyio.NpzFile):
+                raise GraphFileError(
+                    f"load_graph: arrays: expected a folder or a .npz file, found {place}, which "
+                    "is one array; name its folder"
+                )
+            with opened as found:
                 self.given = {name: found[name] for name in found.files}
+            self._all_needed = True
         except GraphFileError:
             raise
         except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:

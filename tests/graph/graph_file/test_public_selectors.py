@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import stepsim as st
-from stepsim.errors import GraphFileError
+from stepsim.errors import ArgError, GraphFileError
 from stepsim.functional import evaluate
 from tests.graph.graph_file.support import edited
 from tests.graph.graph_file.test_round_trip import check
@@ -100,3 +100,20 @@ def test_the_source_of_selectors_is_found_through_other_operators() -> None:
                 part.consume()
     with pytest.raises(GraphFileError, match=r"partition#.*array of which#"):
         program.to_graph()
+
+
+def test_what_no_operator_reads_is_refused(tmp_path: Path) -> None:
+    """As a key of a mapping is: a key of an archive, and indices for no selectors."""
+    flags = EYE[[0, 1, 1, 0]]
+    path = tmp_path / "graph.pb"
+    halves(lambda: load(4), flags, 0).to_graph(path)
+    (array,) = tmp_path.glob("*.npy")
+    with pytest.raises(GraphFileError, match=r"which is one array; name its folder"):
+        st.load_graph(path, arrays=array)
+    np.savez(tmp_path / "both.npz", **{array.stem: flags, "other": flags})
+    with pytest.raises(ArgError, match=r"reads arrays\['other'\]"):
+        st.load_graph(path, arrays=tmp_path / "both.npz")
+    np.savez(tmp_path / "one.npz", **{array.stem: flags})
+    st.load_graph(path, arrays=tmp_path / "one.npz")
+    with pytest.raises(ArgError, match="routing: no SelectGen of this graph is without an array"):
+        st.load_graph(path, routing=np.array([[99]] * 3))
