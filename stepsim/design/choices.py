@@ -227,6 +227,15 @@ class Choices(SearchedChoices):
             problems.append(("unrolling", "has no effect with network_lanes; leave it out"))
         if self.burst_bytes is not None and not self.packed:
             problems.append(("burst_bytes", "has an effect on packed weights alone; leave it out"))
+        if not self.shrink and not self.fit:
+            for name in ("runs", "effort"):
+                if getattr(self, name) != getattr(Choices, name):
+                    problems.append(
+                        (
+                            name,
+                            "limits shrinking and further designs, and both are off; leave it out",
+                        )
+                    )
         if problems:
             raise ParameterError(problems)
 

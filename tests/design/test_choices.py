@@ -10,7 +10,7 @@ import yaml
 
 import stepsim as st
 from stepsim.design import Choices, CompiledWorkload, SearchedChoices, compile
-from stepsim.workloads import fields_of
+from stepsim.workloads import ParameterError, fields_of
 
 WRITTEN = Path(__file__).parent / "plan" / "data" / "mlp.yaml"
 """A plan of an earlier version."""
@@ -85,3 +85,11 @@ def test_passes_need_a_budget_and_an_order() -> None:
         st.design.designed(graph, Choices())
     with pytest.raises(st.errors.CompileError, match="found the order 'fastest'"):
         st.design.designed(graph, Choices(budget=0))
+
+
+@pytest.mark.parametrize("name", ["runs", "effort"])
+def test_limits_of_what_is_off_are_refused(name: str) -> None:
+    Choices(shrink=False, fit=False)
+    Choices(fit=False, **{name: 5})
+    with pytest.raises(ParameterError, match=f"{name}: limits shrinking and further"):
+        Choices(shrink=False, fit=False, **{name: 5})
