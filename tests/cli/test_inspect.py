@@ -141,3 +141,18 @@ def test_a_picture_before_any_run(cli: Cli, tmp_path: Path) -> None:
     assert wrong.code == 2
     late = cli("graph", *MIXTRAL[1:], "--tile", 32, "--out", tmp_path / "p.png")
     assert (late.code, "expected a name that ends in .svg or .html" in late.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--graph", "dot", "--all"), "--all has no effect with --graph"),
+        (("--graph", "dot", "--counting", "paper"), "--counting has no effect with --graph"),
+        (("--addresses", "--all"), "--all has no effect with --addresses"),
+        (("--json", "--all"), "--all has no effect with --json"),
+    ],
+)
+def test_options_without_effect_are_refused(cli: Cli, options: tuple[str, ...], said: str) -> None:
+    refused = cli(*MIXTRAL, "--tile", 32, "--batch", 16, *options)
+    assert refused.code == 2
+    assert said in refused.err

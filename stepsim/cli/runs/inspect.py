@@ -60,6 +60,14 @@ class ListOptions:
             raise ArgError("--graph and --addresses both choose what is printed; leave one out")
         if self.graph is not None and self.json:
             raise ArgError("--graph and --json both choose what is printed; leave one out")
+        others = {"--graph": self.graph is not None, "--addresses": self.addresses}
+        for option in (name for name, given in others.items() if given):
+            if self.counting is not None:
+                raise ArgError(f"--counting has no effect with {option}; leave it out")
+            if self.every:
+                raise ArgError(f"--all has no effect with {option}, which shows all; leave it out")
+        if self.every and self.json:
+            raise ArgError("--all has no effect with --json, which lists all; leave it out")
 
 
 def list_choice(choice: Choice, options: ListOptions) -> None:
