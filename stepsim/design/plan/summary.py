@@ -174,8 +174,10 @@ def times_text(plan: Plan) -> list[str]:
         if about.get("phase") == "prefill":
             text = f"first token of a prompt of {about.get('tokens')} after {whole:.3f} ms"
         else:
-            each = whole / (int(about.get("tokens", 1)) * int(about.get("batch", 1)))
-            text = f"{whole:.3f} ms for a token, {1000 / each:.1f} token/s"
+            tokens = int(about.get("tokens", 1))
+            each = whole / (tokens * int(about.get("batch", 1)))
+            what = "a token" if tokens == 1 else f"a step of {tokens:,} tokens"
+            text = f"{whole:.3f} ms for {what}, {1000 / each:.1f} token/s"
         lines.append(f"all {layers} layers: {text}")
     return lines
 

@@ -39,7 +39,8 @@ def stream_orders(graph: OperatorGraph, heads: Heads = "inside") -> dict[str, tu
     if not dims:
         raise CompileError(
             f"permute: no operator of {graph.name} works on rows of 'x', 'k_cache' or 'v_cache', "
-            "which order 'tokens_outermost' needs; use 'reductions_outermost'"
+            "which streamed designs and order 'tokens_outermost' need; leave streamed out, or use "
+            "'reductions_outermost'"
         )
     orders = {}
     for op in graph.ops:
