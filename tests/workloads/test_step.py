@@ -160,3 +160,24 @@ def test_bad_parameters(changes: dict[str, Any], message: str) -> None:
 def test_bad_data(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgError, match=message):
         Data.of(**given)
+
+
+@pytest.mark.parametrize(
+    ("part", "note"),
+    [
+        ("layer", "8 of 32 regions of QKV generation are built: there are only 8 blocks of new to"),
+        ("head", "4 of 32 regions of the head are built: there are only 4 requests with a row"),
+    ],
+)
+def test_regions_without_work_are_noted(part: str, note: str) -> None:
+    more = {"query_tile": 2, "tile_inter": 8} if part == "layer" else {}
+    made = step(attention_regions=32, part=part, **more).build(DATA)
+    assert any(one.startswith(note) for one in made.notes), made.notes
+    made = step(attention_regions=4, part=part, **more).build(DATA)
+    assert not any("are built" in one for one in made.notes), made.notes
+
+
+def test_notes_say_how_experts_are_divided() -> None:
+    data = Data.of(routing=CHOSEN, kv_lengths=CACHED, new_tokens=NEW)
+    notes = [step(tp=2, ep=ep, tile_inter=8).build(data).notes[-1] for ep in (1, 2)]
+    assert notes == ["on 2 chips: tp 2", "on 2 chips: tp 2, experts by ep 2"]

@@ -98,7 +98,8 @@ class Split(Groups):
         """What a run says of the chips: what they have copies of."""
         if self.chips == 1:
             return []
-        notes, heads = [f"on {self.chips} chips: {self.text}"], model.heads
+        divided = f", experts by ep {self.ep}" if model.experts and self.ep > 1 else ""
+        notes, heads = [f"on {self.chips} chips: {self.text}{divided}"], model.heads
         if isinstance(heads, LatentHeads) and self.tp > 1:
             notes.append(f"each of {self.tp} chips has the whole latent cache of its requests")
         elif heads is not None and not isinstance(heads, LatentHeads) and self.tp > heads.kv_heads:

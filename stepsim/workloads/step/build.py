@@ -7,10 +7,11 @@ attention, as there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepsim.graph import Program, Routing
+from stepsim.workloads.attention.build import counted, fewer_regions
 from stepsim.workloads.built import Built
 from stepsim.workloads.checks import window_notes
 from stepsim.workloads.inputs import Data
@@ -43,11 +44,6 @@ class BuiltStep(Built):
         data: Data,
         sizes: Mapping[Any, Any],
     ) -> None:
-        super().__init__(program, notes=_notes(workload))
-        self.routing = table
-        self.workload = workload
-        self.sizes = sizes
-        self._data = data
         self.blocks: list[StepBlocks] = []
         if workload.has_layer:
             split = workload.split
@@ -56,6 +52,11 @@ class BuiltStep(Built):
                 for one in split.batches(data)
                 for d in range(split.dp)
             ]
+        super().__init__(program, notes=_notes(workload, data, self.blocks))
+        self.routing = table
+        self.workload = workload
+        self.sizes = sizes
+        self._data = data
 
     def bindings(self, data: Data) -> Mapping[Any, Any]:
         workload = self.workload
@@ -117,12 +118,19 @@ def _build(workload: Step, data: Data, program: Program) -> tuple[Routing | None
     return table, layer.sizes
 
 
-def _notes(workload: Step) -> list[str]:
-    """What a run says of the program: windows, and what is not modeled."""
+def _notes(workload: Step, data: Data, blocks: Sequence[StepBlocks]) -> list[str]:
+    """What a run says of the program: windows, regions without work, and what is not modeled."""
     model, notes = workload.model, []
     if workload.has_layer:
         notes += window_notes(model, workload.attention_layer)
         notes += model.notes(ATTENTION, ROWS)
         notes += workload.layer_model.notes(EXPERTS) if workload.layer_model.experts else []
         notes += workload.split.notes(workload.layer_model)
+    asked, regions = workload.attention_regions, "regions of QKV generation"
+    built, shares = max((len(one.shares) for one in blocks), default=0), " of new tokens"
+    if not workload.has_layer:
+        built, shares, regions = min(data.rows, asked), " with a row", "regions of the head"
+    if built < asked:
+        of = "block" if workload.has_layer else "request"
+        notes.append(fewer_regions(built, asked, counted(built, of) + shares, regions))
     return notes
