@@ -213,10 +213,11 @@ def _check_tiles(program: Program, machine: Machine) -> None:
             if size == machine.tile_bytes:
                 continue
             what = "loads" if isinstance(op, LinearLoad) else "makes"
+            where = f" ({op.source})" if op.source else ""
             raise LoweringError(
                 f"{op.title()} {what} tiles of {SIDE}x{SIDE} {tile.dtype}, {size} bytes, "
                 f"and machine '{machine.name}' has tiles of {machine.tile_bytes} bytes; use f32 "
-                f"alone, or set tile_bytes={size} where all tiles are of that size ({op.source})"
+                f"alone, or set tile_bytes={size} where all tiles are of that size{where}"
             )
 
 
