@@ -85,6 +85,7 @@ def test_programs_print_what_their_page_says(page: str) -> None:
         assert printed == shown, f"{page}:\n{block}"
 
 
+@pytest.mark.slow
 def test_every_unit_that_an_operator_can_become_is_in_a_program() -> None:
     used = set().union(*(_run(page)[1] for page in PAGES))
     assert set(REGISTRY) - UNITS_OF_NETWORKS - UNITS_OF_ROUTES - used == set()

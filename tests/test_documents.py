@@ -72,6 +72,7 @@ def plain(texts: st.SearchStrategy[str]) -> st.SearchStrategy[object]:
     )
 
 
+@pytest.mark.slow
 @profile(60)
 @given(plain(st.text(max_size=8)))
 def test_what_other_programs_write_is_read_back(data: object) -> None:

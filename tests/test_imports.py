@@ -153,6 +153,7 @@ def test_cycles_are_found(tmp_path: Path) -> None:
     assert cycles(import_graph(root)) == [["pack.a", "pack.b", "pack.c"]]
 
 
+@pytest.mark.slow
 def test_a_room_offers_what_its_stub_lists() -> None:
     """The reader of stubs at run time is a simple one; Python's own reads the same."""
     listed: dict[str, list[str]] = {}

@@ -92,6 +92,7 @@ def test_deferred_modules_keep_to_the_contracts(imports: grimp.ImportGraph) -> N
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("importer", "name", "contract"),
     [

@@ -55,21 +55,23 @@ def test_only_a_needless_skip_fails(
 
 
 def test_every_test_has_a_target_and_strangers_need_nothing() -> None:
-    """Whatever markers a test has, one of the targets that `.ci/run` makes runs it."""
+    """Whatever markers a test has, one of the targets that `.ci/run` makes runs it; of those that
+    are long, `make thorough`.
+    """
     text = (SCRIPT.parents[1] / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
     targets = re.findall(r"^make (\S+)$|=\S+ make (\S+)$", RUN.read_text(), flags=re.MULTILINE)
     chosen = {}
-    for name in filter(None, itertools.chain(*targets)):
+    for name in filter(None, itertools.chain(*targets, ["thorough"])):
         (recipe,) = re.findall(rf"^{name}: \$.*?^$", text, flags=re.MULTILINE | re.DOTALL)
         (quoted, word) = re.findall(r"\s-m (?:'(.*?)'|(torch))", recipe)[-1]
         chosen[name] = quoted or word
-    assert set(chosen) == {"test", "test-recorded", "slow", "test-torch"}
-    markers = ("slow", "recorded", "torch", "hypothesis")
+    assert set(chosen) == {"test", "test-recorded", "slow", "test-torch", "thorough"}
+    markers = ("slow", "recorded", "torch", "long", "hypothesis", "fuzz", "chaos", "wheel")
     for has in itertools.product((False, True), repeat=len(markers)):
         values = dict(zip(markers, has, strict=True))
         runs = {name for name, expression in chosen.items() if eval(expression, {}, values)}
-        assert runs, values
-        assert ("test" in runs) == (not any(has[:3])), values
+        assert runs - ({"thorough"} if not values["long"] else set()), values
+        assert ("test" in runs) == (not any(has[:4])), values
 
 
 def test_only_recorded_tests_look_for_the_shared_data(

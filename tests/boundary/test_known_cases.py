@@ -114,6 +114,7 @@ CASES: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_was_not_checked_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -178,6 +178,7 @@ def test_mistakes_are_reported(cli: Cli, options: tuple[str, ...], said: str) ->
     assert said in outcome.err
 
 
+@pytest.mark.slow
 def test_a_damaged_plan_is_reported(cli: Cli, folder: Path) -> None:
     path = folder / "plan.yaml"
     path.write_text(path.read_text().replace("\ndigest: ", "\ndigest: 00", 1))

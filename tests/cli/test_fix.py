@@ -53,6 +53,7 @@ def fix(cli: Cli, workload: str, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_fix_of_why_gives_its_cycles_in_runs_and_sweeps(
     cli: Cli, workload: str, fix: Path, tmp_path: Path
 ) -> None:

@@ -83,6 +83,7 @@ def test_rows_that_name_their_model(cli: Cli, tmp_path: Path, model: str, expert
 # --- What is not there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -170,6 +171,7 @@ def test_select_reads_the_column_of_a_named_format(cli: Cli, tmp_path: Path) -> 
 # --- Options that say how to read
 
 
+@pytest.mark.slow
 def test_the_format_can_be_named(cli: Cli, tmp_path: Path) -> None:
     # Two columns of numbers could be rows of llama.cpp; with a header they are lengths.
     path = tmp_path / "x.csv"
@@ -185,6 +187,7 @@ def test_the_format_can_be_named(cli: Cli, tmp_path: Path) -> None:
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_plot_leaves_missing_tokens_out(cli: Cli, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     ids = foreign.routing(6)

@@ -86,6 +86,7 @@ def test_path_prints_the_critical_path(cli, rows: str) -> None:
     assert outcome.code == 0
 
 
+@pytest.mark.slow
 def test_every_change_is_printed_on_demand(cli, rows: str) -> None:
     rows_of = cli("why", rows, "--json").json()["what_if"]["changes"]
     assert "half the HBM latency" in cli("why", rows).out
@@ -98,6 +99,7 @@ def test_every_change_is_printed_on_demand(cli, rows: str) -> None:
     assert any(row["prediction_error"] is not None for row in rows_of)
 
 
+@pytest.mark.slow
 def test_depths_are_those_of_auto_or_a_file(cli, rows: str, tmp_path: Path) -> None:
     center = rows.replace(":rows", ":center")
     free = cli("run", center, "--slots", 64, "--json").json()["cycles"]

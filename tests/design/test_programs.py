@@ -138,6 +138,7 @@ def tokens(stream: Any) -> list[tuple[int, ...]]:
     return offsets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("model", SMALL)
 @pytest.mark.parametrize("order", ["reductions_outermost", "reductions_innermost"])

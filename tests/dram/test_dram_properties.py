@@ -141,6 +141,7 @@ _OTHER_VALUES: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _OTHER_VALUES)
 def test_every_parameter_matters(name: str) -> None:
     generator = np.random.default_rng(1)

@@ -343,6 +343,7 @@ def test_a_shared_expert(tile: int | str) -> None:
     check(Model("small", D, Experts(4, 2, 16, shared_inner=8), HEADS), tile=tile)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["interleaved", "dynamic"])
 @pytest.mark.parametrize(
     ("requests", "regions", "generating", "attending"),

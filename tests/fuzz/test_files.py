@@ -36,6 +36,7 @@ def test_damaged_plans(seed: int) -> None:
     plans.one(random.Random(seed))
 
 
+@pytest.mark.slow
 @repeatable(60)
 @given(SEEDS)
 def test_damaged_json(seed: int) -> None:

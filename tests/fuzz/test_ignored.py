@@ -81,6 +81,7 @@ def test_every_parameter_counts(name: str, which: str, parts: str | None) -> Non
     assert any(text.startswith(f"{which}: has no effect on {parts}, only") for text in refusals)
 
 
+@pytest.mark.slow
 def test_an_ignored_argument_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def deaf(g: programs.Grown) -> None:
         def load(columns: int) -> Any:

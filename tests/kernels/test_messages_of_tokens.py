@@ -45,6 +45,7 @@ def test_routed_and_faulty_networks_agree(network: Network) -> None:
     check_all(network, engine)
 
 
+@pytest.mark.slow
 @profile(30, thorough=500)
 @given(chip_networks(random_networks(max_slack=1)), st.integers(0, 2**16))
 def test_order_of_units_in_the_interpreter_changes_nothing(network: Network, seed: int) -> None:

@@ -70,6 +70,7 @@ def _state() -> State:
     return words._replace(units=units.view(np.recarray))
 
 
+@pytest.mark.slow
 def test_a_second_engine_takes_the_code_of_the_first(
     parts: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_second_engine_takes_the_code_of_the_first(
     assert file.stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_damaged_code_is_compiled_again_and_replaced(
     parts: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

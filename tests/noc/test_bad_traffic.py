@@ -56,6 +56,7 @@ def test_transfers_that_wait_for_each_other_are_named() -> None:
             st.noc.simulate(traffic, model=model)
 
 
+@pytest.mark.slow
 def test_a_wait_against_the_order_of_a_source_is_named() -> None:
     # The third of a source waits for the first, which is to wait for the third.
     traffic = {
@@ -153,6 +154,7 @@ _EVENT = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_events_of_tt_npe_are_reads_and_writes(tmp_path: Path) -> None:
     state = _EVENT | {"type": "READ_SET_STATE", "noc": "NOC_0", "timestamp": 9}
     later = {**state, "type": "READ_WITH_STATE", "timestamp": 29}
@@ -223,6 +225,7 @@ def test_deeply_nested_files_and_odd_processors_are_no_crash(tmp_path: Path) -> 
     assert len(found.traffic("wormhole")) == 1
 
 
+@pytest.mark.slow
 def test_traffic_of_one_grid_is_refused_on_another(tmp_path: Path) -> None:
     """Its places are numbered by the columns of its own."""
     (trace,) = st.noc.read_traces(_written(tmp_path, [_EVENT]))

@@ -99,6 +99,7 @@ def test_a_saturated_link_carries_its_bandwidth() -> None:
     assert link["link_share"] == pytest.approx(1, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["link", "flow"])
 def test_a_saturated_link_carries_its_bytes(model: str) -> None:
     # Ethernet cores of one row send east through (0, 4) > (0, 5), a DRAM core sends too.

@@ -59,6 +59,7 @@ def optimum(flows: Flows, topology: Topology) -> tuple[int, int]:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
     ("topology", "rows", "cols", "operators", "ports"),

@@ -17,6 +17,7 @@ pytest_plugins = "pytester"
 CHECK = "def test_layer(cycles):\n    cycles.check({})\n"
 
 
+@pytest.mark.slow
 def test_a_missing_baseline_fails_and_tells_how_to_make_it(project: Project) -> None:
     project.write(CHECK.format("linear()"))
     text = failure(project.run())

@@ -36,6 +36,7 @@ def test_every_check_of_every_test_has_its_entry(project: Project) -> None:
     assert project.run().ret == 0
 
 
+@pytest.mark.slow
 def test_what_is_equal_is_not_written_again(project: Project) -> None:
     project.write(TWO)
     project.update()

@@ -68,6 +68,7 @@ def test_a_token_takes_longer_than_its_weights() -> None:
     assert bounds.token_ms > bounds.least_ms
 
 
+@pytest.mark.slow
 def test_what_a_token_of_the_prompt_adds_is_not_fitted() -> None:
     design = uncalibrated()
     network = [

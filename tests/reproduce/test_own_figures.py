@@ -109,6 +109,7 @@ def test_beside_a_figure_of_the_paper(example: Path, tmp_path: Path) -> None:
     assert {row["figure"] for row in result.headlines} >= {"1", "setup"}
 
 
+@pytest.mark.slow
 def test_ready_made_workload_on_a_trace(tmp_path: Path) -> None:
     np.save(tmp_path / "ids.npy", np.array([[0, 1], [2, 0], [1, 2], [5, 3]]))
     (tmp_path / "own.yaml").write_text(load_machine("sda-hdl").to_yaml())
@@ -221,6 +222,7 @@ RAISES = {
 AFTER_THE_RUNS = ("draw", "summary", "remarks", "headlines")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", RAISES)
 def test_a_file_that_raises(cli: Cli, example: Path, where: str) -> None:
     path = example.with_name("figs.py")

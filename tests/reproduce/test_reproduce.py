@@ -34,6 +34,7 @@ def test_files(synthetic: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_table_without_published_values(synthetic: Path) -> None:
     table = pq.read_table(synthetic / "fig15.parquet")
     assert table.schema.names == points_schema(compared=False).names

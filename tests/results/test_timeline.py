@@ -49,6 +49,7 @@ def test_bins_follow_each_other_up_to_the_end(recorded: list[st.Result]) -> None
         assert len(result.timeline(10**6)) == result.cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bins", [1, 7, 10**6])
 def test_bins_add_up_to_the_totals(recorded: list[st.Result], bins: int) -> None:
     for result in recorded:

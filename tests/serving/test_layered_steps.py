@@ -40,6 +40,7 @@ def steps_of(count: int, seed: int = 3) -> list[Batch]:
     return found
 
 
+@pytest.mark.slow
 def test_an_exact_step_is_the_sum_of_its_layers_and_the_head() -> None:
     drawn, model = routing(), ExactSteps(layer(), machine(), routing())
     found = model.time(0, MIXED)

@@ -86,6 +86,7 @@ def recorded(prepared: Prepared) -> tuple[st.Result, Any]:
     )
 
 
+@pytest.mark.slow
 @profile(50, 1000)
 @given(drawn_programs(), hs.integers(1, 6))
 def test_fifos_are_as_full_as_an_event_list_says(program: Program, depth: int) -> None:

@@ -26,6 +26,7 @@ def _gated(**options: Any) -> st.Result:
     return st.simulate(program, target, place=rows, **options)
 
 
+@pytest.mark.slow
 @profile(40)
 @given(placed_programs())
 def test_recorded_runs_of_placed_programs_are_the_same(case: Any) -> None:

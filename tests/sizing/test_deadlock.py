@@ -231,6 +231,7 @@ def test_a_long_fifo_takes_few_runs(tiles: int) -> None:
     assert fix.runs < 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "added", "runs"),
     [

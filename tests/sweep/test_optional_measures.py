@@ -49,6 +49,7 @@ def test_infeasible_points_are_kept_and_left_out_of_fronts(folder: Path) -> None
     assert any(point.pareto_optimal for point in costs)
 
 
+@pytest.mark.slow
 def test_runs_have_energies_and_the_spread_of_their_ensemble(folder: Path) -> None:
     rows = read_runs(folder, ["cycles", *ENERGY, *SPREAD]).to_pylist()
     for row in rows:

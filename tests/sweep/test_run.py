@@ -78,6 +78,7 @@ def test_rows_are_those_of_single_simulations(done: Path) -> None:
         assert row["trace_id"] == table.identity()
 
 
+@pytest.mark.slow
 def test_every_row_carries_its_provenance(done: Path) -> None:
     table = open_table(done).to_table()
     for name in ("program_hash", "machine_json", "trace_id", "stepsim_version", "model_version"):
@@ -92,6 +93,7 @@ def test_jobs_do_not_change_a_byte(done: Path, tmp_path: Path) -> None:
     assert len(rows_of(done)) == 8
 
 
+@pytest.mark.slow
 def test_progress_counts_up_to_all(tmp_path: Path) -> None:
     seen: list[SweepProgress] = []
     run_sweep(tiny(), tmp_path, progress=seen.append)
@@ -113,6 +115,7 @@ def test_readers_of_other_projects_see_the_partitions(done: Path) -> None:
     assert len(expected) == 4
 
 
+@pytest.mark.slow
 def test_designs_and_machines_can_be_asked_for(done: Path, tmp_path: Path) -> None:
     designs = query(done, "select design, count(*) n from runs group by design order by design")
     labels = [path.name.removeprefix("design=") for path in sorted((done / "runs").iterdir())]
@@ -223,6 +226,7 @@ def test_runs_without_a_good_end_are_rows_and_failures(tmp_path: Path) -> None:
     assert failure["run"] == row["run"]
 
 
+@pytest.mark.slow
 def test_an_error_in_one_run_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_sweep_of_services_goes_on_where_it_was_interrupted(swept: Path, tmp_p
         assert (out / path.relative_to(swept)).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_replicates_are_compared_in_pairs(swept: Path) -> None:
     found = compare_baseline(
         swept, metric="ttft_mean_ms", baseline={"max_num_batched_tokens": "64"}

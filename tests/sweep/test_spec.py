@@ -330,6 +330,7 @@ def test_the_value_of_a_misspelled_key_is_checked_too(tmp_path: Path) -> None:
 MANY = range(1, 10**5 + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("changes", "expected"),

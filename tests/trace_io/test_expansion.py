@@ -147,6 +147,7 @@ def test_the_batch_that_is_expected_may_be_packed_as_well_as_it_likes(
     assert len(found if name == "lengths" else found.experts) == rows
 
 
+@pytest.mark.slow
 def test_a_member_is_not_larger_than_its_place_in_the_archive(tmp_path: Path) -> None:
     path = bomb(tmp_path / "x.npz", 1 << 17, 1, 128)
     with zipfile.ZipFile(path, "a") as archive:

@@ -80,6 +80,7 @@ def test_whole_layers(name: str, strategy: str) -> None:
     assert result.offchip_bytes == LAYERS[name].bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parts", "work"),
     [

@@ -81,6 +81,7 @@ def test_qwen_dynamic_bytes_with_and_without_idle_experts(batch, unused, all_exp
     assert bound(work, counts, True).off_chip_traffic == traffic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tile", "memory"),
     [

@@ -119,6 +119,7 @@ def test_a_head(name: str) -> None:
     assert result.offchip_bytes == BYTES * scalars
 
 
+@pytest.mark.slow
 def test_the_head_of_last_tokens_adds_to_the_layer() -> None:
     data = data_of(SHAPES["mixtral-8x7b"])
     _, layer = run(Step.of(model="mixtral-8x7b"), data)

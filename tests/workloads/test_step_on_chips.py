@@ -175,6 +175,7 @@ def work(program: Program) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["tp 8, ep 8", "both", "copies of experts", "latent", "dense"])
 def test_products_add_up_to_those_of_one_chip(case: str) -> None:
     changes, given = CASES[case]

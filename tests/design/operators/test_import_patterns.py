@@ -164,6 +164,7 @@ def test_a_missing_package_is_named_with_its_extra(
         read("model")
 
 
+@pytest.mark.slow
 def test_nothing_of_the_frameworks_is_imported_before_it_is_needed() -> None:
     code = (
         "import sys, stepsim.design.operators.importers\n"

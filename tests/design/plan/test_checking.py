@@ -37,6 +37,7 @@ def test_values_of_a_design_are_those_of_its_model(compiled: st.design.Compiled)
     assert compiled.check(seed=5).error != found.error
 
 
+@pytest.mark.slow
 def test_a_wrong_value_is_found_with_its_place(
     compiled: st.design.Compiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_large_model_is_checked_on_a_smaller_copy(
         st.design.Compiled(compiled.plan).check()
 
 
+@pytest.mark.slow
 def test_plans_of_files_are_checked_against_their_own_operators(
     compiled: st.design.Compiled,
 ) -> None:

@@ -124,6 +124,7 @@ def test_a_part_of_a_plan_is_no_plan() -> None:
             st.design.Plan.from_yaml(text[:end])
 
 
+@pytest.mark.slow
 def test_one_of_several_groups_is_named() -> None:
     plan = small("prefill", 600).plan
     with pytest.raises(st.errors.CompileError, match="several groups; name one of 0: 20 kernels"):
@@ -134,6 +135,7 @@ def test_one_of_several_groups_is_named() -> None:
     assert small().plan.group(None) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [41_000_000, 600])
 def test_pragmas_have_the_depths_of_the_plan(budget: int) -> None:
     compiled = small("prefill", budget)

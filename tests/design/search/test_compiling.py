@@ -80,6 +80,7 @@ def test_every_pass_can_be_printed_before_and_after() -> None:
     assert small().passes[-1].after == small().plan.graph
 
 
+@pytest.mark.slow
 def test_kernels_are_measured_alone() -> None:
     compiled = small()
     for kernel in compiled.plan.graph.kernels:

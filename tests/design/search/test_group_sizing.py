@@ -48,6 +48,7 @@ def test_stretched_intervals_plan_fewer_places_than_those_of_each_kernel() -> No
     assert places[0] < places[1] < places[2]
 
 
+@pytest.mark.slow
 def test_a_tile_in_vectors_takes_a_place_for_each() -> None:
     plan, planned, _ = sizing("prefill")
     depths = planned.depths()
@@ -87,6 +88,7 @@ def test_where_planned_depths_do_not_fit_loads_hold_less_ahead() -> None:
     assert found.fifo_bytes <= group.solved("lp", runs=0).fifo_bytes
 
 
+@pytest.mark.slow
 def test_fifos_are_cut_to_the_room_for_them() -> None:
     """Those of loads get less, at the price of cycles; the others keep what they need."""
     _, planned, group = sizing("decode")

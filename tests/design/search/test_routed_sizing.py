@@ -113,6 +113,7 @@ def test_traces_alone_do_not_replace_what_is_held() -> None:
     assert guarded.tried(others).deadlocks == 0
 
 
+@pytest.mark.slow
 def test_no_guarantee_where_the_maximum_leaves_no_room_for_the_latest_trace() -> None:
     assert latest_trace(8, 2, 4, 4) is None
     group = program(8, 4, 2, 4, 4)

@@ -250,6 +250,7 @@ SPLITS = [(1, 1, 1), (2, 1, 1), (2, 1, 2), (4, 1, 2), (1, 2, 2), (1, 4, 4), (2, 
 EXPERTS_ON = [(*split, weighed) for weighed in (True, False) for split in SPLITS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tp", "dp", "ep", "weighed"), sampled_rows(EXPERTS_ON, [*EXPERTS_ON[:8], EXPERTS_ON[14]])
 )

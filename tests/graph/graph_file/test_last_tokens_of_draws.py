@@ -114,6 +114,7 @@ def check(program: st.Program) -> str:
     return f"written, {runs.public.status}"
 
 
+@pytest.mark.slow
 @profile(150)
 @given(drawn_programs(8, CHOICES))
 def test_files_run_as_their_programs_or_are_refused(program: st.Program) -> None:

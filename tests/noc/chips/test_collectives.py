@@ -41,6 +41,7 @@ def _possible(counts: tuple[int, ...]) -> list[tuple[str, str, int]]:
     ]
 
 
+@pytest.mark.slow
 def test_published_run_of_the_reference() -> None:
     run = _run("all-reduce", "ring", _chips("ring", 8), 1 << 20, splits=4)
     assert run.finish_ns.tolist() == [117_780] * 8

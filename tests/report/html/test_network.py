@@ -188,6 +188,7 @@ def page_with_energies(tmp_path_factory: pytest.TempPathFactory, command: Comman
     return out.with_suffix(".html")
 
 
+@pytest.mark.slow
 def test_the_energy_of_chips_and_links_is_on_the_page(
     page_with_energies: Path, chips_run: Path
 ) -> None:

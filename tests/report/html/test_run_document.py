@@ -217,6 +217,7 @@ def damaged(moe_run: Path, folder: Path, which: str, change: Any) -> Path:
     return folder / "run.parquet"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("which", "change", "message"),
     [

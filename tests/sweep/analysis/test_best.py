@@ -96,6 +96,7 @@ def test_sweeps_whose_constants_differ_are_paired_and_told_apart(done: Path, dee
     assert len(fixed.rows) == 4
 
 
+@pytest.mark.slow
 def test_groups_may_be_of_values_that_are_mappings(tmp_path: Path) -> None:
     models = [{**TINY["model"], "model_dim": size} for size in (64, 32)]
     traces = {"synthetic": {"tokens": 4, "seed": 1}}

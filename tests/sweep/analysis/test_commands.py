@@ -48,6 +48,7 @@ def test_the_best_per_layer_and_step(done: Path, cli: Cli) -> None:
     assert "best for all 6 runs by p95 cycles" in shown.out
 
 
+@pytest.mark.slow
 def test_one_design_for_all_runs_needs_no_groups(done: Path, cli: Cli) -> None:
     shown = cli("sweep", "best", done, "--where", "channels == 8")
     assert shown.code == 0
@@ -74,6 +75,7 @@ def test_mistakes_of_best_are_named(
     assert message in ended.err
 
 
+@pytest.mark.slow
 def test_designs_against_a_baseline_in_groups(done: Path, cli: Cli) -> None:
     options = ("--baseline", "tile=2", "--by", "layer,step")
     said = cli("sweep", "compare", done, *options, "--json").json()

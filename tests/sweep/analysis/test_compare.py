@@ -156,6 +156,7 @@ def test_new_failures_are_the_worst_regressions(done: Path, limited: Path) -> No
     assert (found.new_failures, found.recovered, found.failing_in_both) == ((), 0, 3)
 
 
+@pytest.mark.slow
 def test_a_sweep_of_which_nothing_succeeds_any_more_is_compared(
     done: Path, limited: Path, tmp_path: Path
 ) -> None:

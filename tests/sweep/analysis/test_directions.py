@@ -24,6 +24,7 @@ def test_of_a_utilization_the_larger_is_on_the_front(done: Path) -> None:
         design_costs(done, "tokens", "cycles")
 
 
+@pytest.mark.slow
 def test_a_baseline_is_compared_by_the_percentile_that_was_asked_for(done: Path) -> None:
     chosen = parse_assignments("tile=2")
     for row in compare_baseline(done, metric="p95_cycles", baseline=chosen).rows:

@@ -70,6 +70,7 @@ def test_labels_of_runs_tell_all_of_them_apart(done: Path, tmp_path: Path) -> No
     assert labels == [f"trace={name} window={i}" for name in ("a.npy", "b.npy") for i in (0, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "text", "problem"),
     [

@@ -62,6 +62,7 @@ def test_a_search_as_typed_is_that_of_python(tmp_path: Path, cli: Cli) -> None:
     assert cli("sweep", "compare", out, out).code == 0
 
 
+@pytest.mark.slow
 def test_a_folder_with_a_search_is_not_overwritten(tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "out"
     assert cli("sweep", "tune", written(tmp_path, search={"trials": 4}), "--out", out).code == 0
