@@ -126,6 +126,9 @@ GROUPS = {"group_0": {"weights": {"num_bits": 8, "type": "int"}, "targets": ["Li
     ("quantization", "weights", "cache"),
     [
         (FP8, "f8e5m2", "f8e4m3"),
+        ({**FP8, "kv_cache_scheme": {"num_bits": 8, "type": "integer"}}, "f8e5m2", "i8"),
+        ({"quant_method": "fp8", "fmt": "float8_e5m2"}, "f8e5m2", "bf16"),
+        ({"bits": 8, "mode": "mxfp8"}, "f8e4m3", "bf16"),
         ({"quant_method": "gptq", "bits": 8}, "i8", "bf16"),
         ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "f4", "bf16"),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "i8", "bf16"),
@@ -237,7 +240,30 @@ BAD_CONFIGS: list[tuple[Any, str]] = [
     ),
     (
         changed("Qwen3-30B-A3B", mlp_only_layers="none"),
-        ": mlp_only_layers: expected indices of layers, found 'none'.",
+        ": mlp_only_layers: expected indices of layers from 0 to 47, found 'none'.",
+    ),
+    (
+        changed("Qwen3-30B-A3B", mlp_only_layers=[0, 48]),
+        ": mlp_only_layers: expected indices of layers from 0 to 47, found [0, 48].",
+    ),
+    (
+        changed(
+            "Qwen3-30B-A3B", num_hidden_layers=..., mlp_only_layers=[-1], decoder_sparse_step=0
+        ),
+        ": 2 problems.\n  decoder_sparse_step: expected a whole number from 1 to 1048576, found 0"
+        "\n  mlp_only_layers: expected indices of layers, found [-1]",
+    ),
+    (
+        changed("DeepSeek-V2-Lite", moe_layer_freq=[0, 1]),
+        ": moe_layer_freq: expected 0 or 1 for each of 27 layers, found 2 values: [0, 1].",
+    ),
+    (
+        changed("DeepSeek-V2-Lite", num_hidden_layers=..., moe_layer_freq=["0", 1]),
+        ": moe_layer_freq: expected 0 or 1 for each layer, found 2 values: ['0', 1].",
+    ),
+    (
+        changed("DeepSeek-V2-Lite", first_k_dense_replace=28),
+        ": first_k_dense_replace: expected a whole number from 0 to 27, found 28.",
     ),
     (
         changed("Llama-3.1-8B", torch_dtype="float64"),
@@ -253,6 +279,31 @@ BAD_CONFIGS: list[tuple[Any, str]] = [
         ": quantization_config.quant_method: expected one of fp8, fbgemm_fp8, mxfp4, awq, "
         "gptq, auto-round, bitsandbytes, compressed-tensors, modelopt, found 'hqq'; describe the "
         "model in a YAML file, with weight_dtype.",
+    ),
+    (
+        changed("Llama-3.1-8B", quantization_config={"bits": 4, "mode": ["affine"]}),
+        ": quantization_config.mode: expected one of affine, mxfp4, mxfp8, nvfp4, found "
+        "['affine'].",
+    ),
+    (
+        changed("Llama-3.1-8B", quantization_config={"quant_method": "fp8", "fmt": "e3m4"}),
+        ": quantization_config.fmt: expected one of e4m3, e5m2, float8_e4m3fn, float8_e5m2, found "
+        "'e3m4'.",
+    ),
+    (
+        changed(
+            "Llama-3.1-8B",
+            quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": "false"},
+        ),
+        ": quantization_config.load_in_4bit: expected true or false, found 'false'.",
+    ),
+    (
+        changed(
+            "Llama-3.1-8B",
+            quantization_config={**FP8, "kv_cache_scheme": {"num_bits": 8, "type": "f8"}},
+        ),
+        ": quantization_config.kv_cache_scheme.type: expected one of int, integer, float, found "
+        "'f8'.",
     ),
     (
         changed("Llama-3.1-8B", quantization_config={"quant_method": "gptq", "bits": 3}),
@@ -333,6 +384,10 @@ def test_yaml_of_latent_attention(tmp_path: Path) -> None:
 
 
 BAD_YAML = [
+    (
+        "model_dim: 64\nlayers: 4\ndense: {inner_dim: 128, layers: 9}",
+        ": model 'odd': dense: layers must be at most its 4 layers, found 9",
+    ),
     ("a: [", ":1:5: not valid YAML: while parsing a flow node"),
     ("[" * 5000, ":1:41: expected lists and mappings at most 40 deep"),
     ("- 1", ": expected keys and values such as 'model_dim: 4096', found [1]"),

@@ -165,27 +165,43 @@ def _dense_layers(keys: Keys, layers: int | None, experts: Experts | None) -> in
     """Layers without experts; None if the file does not state the number of layers."""
     if experts is None:
         return layers
-    first = keys.number("", *_FIRST, default=0, least=0, most=_MOST_LAYERS)
+    first = keys.number("", *_FIRST, default=0, least=0, most=layers or _MOST_LAYERS)
     # -1 is the last layer.
     last = keys.number("", "moe_layer_end_index", default=-1, least=-1, most=_MOST_LAYERS)
-    if layers is None:
-        return None
-    frequency = keys.values.get("moe_layer_freq", 1)
-    if isinstance(frequency, list):
-        return sum(1 for flag in frequency[:layers] if not flag)
-    every = keys.number("", "moe_layer_freq", default=1)
+    flags = _flags(keys, layers)
+    every = 1 if flags is not None else keys.number("", "moe_layer_freq", default=1)
     step = keys.number("", *_STEP, default=1)
     plain = keys.values.get("mlp_only_layers", [])
-    if not isinstance(plain, list) or not all(type(index) is int for index in plain):
+    known = range(layers or _MOST_LAYERS)
+    if not isinstance(plain, list) or not all(type(i) is int and i in known for i in plain):
+        of = "" if layers is None else f" from 0 to {layers - 1}"
         keys.problem(
-            f"{keys.path}mlp_only_layers: expected indices of layers, found {shown(plain)}"
+            f"{keys.path}mlp_only_layers: expected indices of layers{of}, found {shown(plain)}"
         )
         plain = []
+    if layers is None:
+        return None
+    if flags is not None:
+        return flags.count(0)
     inside = range(first, layers if last == -1 else last + 1)
     skipped = set(plain)
     return sum(
         1 for i in range(layers) if i not in inside or i % every or (i + 1) % step or i in skipped
     )
+
+
+def _flags(keys: Keys, layers: int | None) -> list[Any] | None:
+    """The numbers of ``moe_layer_freq``, 0 for each layer without experts; None without a list."""
+    flags = keys.values.get("moe_layer_freq")
+    if not isinstance(flags, list):
+        return None
+    if any(flag not in (0, 1) for flag in flags) or len(flags) != (layers or len(flags)):
+        each = "each layer" if layers is None else f"each of {layers} layers"
+        keys.problem(
+            f"{keys.path}moe_layer_freq: expected 0 or 1 for {each}, found {len(flags)} values: "
+            f"{shown(flags)}"
+        )
+    return flags
 
 
 def _dense(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from stepsim.arguments import shown as shown
 from stepsim.dtypes import DType, dtype_of
 from stepsim.errors import ArgError, DTypeError
 from stepsim.workloads.models.model import LatentHeads
+
+_T = TypeVar("_T")
 
 LARGEST = 1 << 20
 """Largest size of a model: no side of a tile can be longer."""
@@ -78,6 +80,27 @@ class Keys:
                 self.problem(f"{self.path}{name}: expected one of {known}, found {found}")
                 return default
             return found
+        return default
+
+    def choice(self, name: str, choices: Mapping[str, _T], default: _T) -> _T:
+        """What the text of a key stands for; the default without the key and after a problem."""
+        value = self.values.get(name)
+        if isinstance(value, str) and value in choices:
+            return choices[value]
+        if value is not None:
+            known = ", ".join(choices)
+            self.problem(f"{self.path}{name}: expected one of {known}, found {shown(value)}")
+        return default
+
+    def flag(self, *names: str, default: bool = False) -> bool:
+        """True or false of the first key that is present; the default after a problem."""
+        for name in names:
+            value = self.values.get(name)
+            if isinstance(value, bool):
+                return value
+            if value is not None:
+                self.problem(f"{self.path}{name}: expected true or false, found {shown(value)}")
+                return default
         return default
 
     def inside(self, name: str) -> Keys | None:

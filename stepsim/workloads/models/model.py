@@ -164,6 +164,11 @@ class Model:
                 f"{where}: windows must be of its {self.layers} layers from 0, found layer "
                 f"{windowed[-1]}"
             )
+        dense = None if self.dense is None else self.dense.layers
+        if dense is not None and self.layers is not None and dense > self.layers:
+            raise ArgError(
+                f"{where}: dense: layers must be at most its {self.layers} layers, found {dense}"
+            )
         if self.windows is not None and windowed and len(windowed) == self.layers:
             object.__setattr__(self, "windows", Windows(self.windows.tokens))
         if self.experts is not None:

@@ -11,6 +11,12 @@ METHODS = (
 )  # fmt: skip
 _INTEGERS = {4: DType.i4, 8: DType.i8}
 _FLOATS = {4: DType.f4, 8: DType.f8e4m3}
+_MODES = {"affine": _INTEGERS, "mxfp4": _FLOATS, "mxfp8": _FLOATS, "nvfp4": _FLOATS}
+_SCHEMES = {"int": _INTEGERS, "integer": _INTEGERS, "float": _FLOATS}
+_FORMATS = {
+    "e4m3": DType.f8e4m3, "e5m2": DType.f8e5m2, "float8_e4m3fn": DType.f8e4m3,
+    "float8_e5m2": DType.f8e5m2,
+}  # fmt: skip
 _ALGORITHMS = {
     "FP8": DType.f8e4m3, "FP8_PB_WO": DType.f8e4m3, "NVFP4": DType.f4, "W4A16_AWQ": DType.i4,
     "INT8": DType.i8,
@@ -25,25 +31,23 @@ def quantized(keys: Keys, plain: DType) -> tuple[DType, DType]:
     """
     method = keys.values.get("quant_method")
     if method is None and keys.has("bits"):  # in the format of MLX
-        floats = str(keys.values.get("mode", "affine")) != "affine"
-        return _by_bits(keys, _FLOATS if floats else _INTEGERS), plain
+        return _by_bits(keys, keys.choice("mode", _MODES, _INTEGERS)), plain
     name = method.lower().replace("_", "-") if isinstance(method, str) else method
     if name in ("fp8", "fbgemm-fp8"):
-        wide_exponent = keys.values.get("fmt") == "e5m2"
-        return (DType.f8e5m2 if wide_exponent else DType.f8e4m3), _cache(keys, plain)
+        return keys.choice("fmt", _FORMATS, DType.f8e4m3), _cache(keys, plain)
     if name == "mxfp4":
         return DType.f4, plain
     if name in ("awq", "gptq", "auto-round"):
         return _by_bits(keys, _INTEGERS), plain
     if name == "bitsandbytes":
-        if keys.values.get("load_in_4bit") or keys.values.get("_load_in_4bit"):
-            return DType.f4, plain
-        eight = keys.values.get("load_in_8bit") or keys.values.get("_load_in_8bit")
-        return (DType.i8 if eight else plain), plain
+        four = keys.flag("load_in_4bit", "_load_in_4bit")
+        eight = keys.flag("load_in_8bit", "_load_in_8bit")
+        return (DType.f4 if four else DType.i8 if eight else plain), plain
     if name == "compressed-tensors":
         return _compressed(keys, plain), _cache(keys, plain)
     if name == "modelopt":
-        return _algorithm(keys, "quant_algo", plain), _algorithm(keys, "kv_cache_quant_algo", plain)
+        weights = keys.choice("quant_algo", _ALGORITHMS, plain)
+        return weights, keys.choice("kv_cache_quant_algo", _ALGORITHMS, plain)
     keys.problem(
         f"{keys.path}quant_method: expected one of {', '.join(METHODS)}, found {shown(method)}; "
         "describe the model in a YAML file, with weight_dtype"
@@ -79,17 +83,4 @@ def _cache(keys: Keys, plain: DType) -> DType:
 
 
 def _scheme(keys: Keys) -> DType:
-    types = _INTEGERS if keys.values.get("type") == "int" else _FLOATS
-    return _by_bits(keys, types, "num_bits")
-
-
-def _algorithm(keys: Keys, name: str, plain: DType) -> DType:
-    value = keys.values.get(name)
-    if value is None:
-        return plain
-    if not isinstance(value, str) or value not in _ALGORITHMS:
-        keys.problem(
-            f"{keys.path}{name}: expected one of {', '.join(_ALGORITHMS)}, found {shown(value)}"
-        )
-        return plain
-    return _ALGORITHMS[value]
+    return _by_bits(keys, keys.choice("type", _SCHEMES, _FLOATS), "num_bits")

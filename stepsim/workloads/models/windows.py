@@ -74,10 +74,7 @@ def windows_of(
     in the family.
     """
     types = keys.values.get("layer_types")
-    used = keys.values.get("use_sliding_window", not family.window_off)
-    if not isinstance(used, bool):
-        keys.problem(f"{keys.path}use_sliding_window: expected true or false, found {shown(used)}")
-        return None
+    used = keys.flag("use_sliding_window", default=not family.window_off)
     stated = "sliding_window" in raw or types is not None
     if not stated and layers is None:  # the default of the family, of layers nobody knows
         return None
