@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stepsim.arguments import Range, shown
 from stepsim.dram.numbers import whole_array
 from stepsim.dram.run import KINDS, DramRun
-from stepsim.errors import ArgError
+from stepsim.errors import ArgError, did_you_mean
 from stepsim.kernels import (
     LOG_WORDS,
     PICKED,
@@ -25,6 +25,7 @@ from stepsim.kernels import (
 )
 from stepsim.machine import Dram
 
+_COLUMNS = ("address", "write", "stream", "earliest")
 _POLICIES = {"streams": STREAMS, "picked": PICKED}
 
 _MOST_CYCLES = 1 << 50
@@ -104,8 +105,8 @@ def simulate(
     Raises
     ------
     ArgError : arrays of different lengths, values that are not whole numbers or out of range, an
-        array given in addition to a column of the table, an unknown policy, or an option out of
-        range.
+        unknown column of the table, an array given in addition to one, an unknown policy, or an
+        option out of range.
     MachineError : no such preset.
     """
     given = {"writes": writes, "streams": streams, "earliest": earliest}
@@ -171,6 +172,13 @@ def _of_table(table: Any, beside: dict[str, Any]) -> dict[str, Any]:
             f"addresses: expected a table with a column 'address', found the columns "
             f"{', '.join(table.column_names) or 'none'}"
         )
+    for column in table.column_names:
+        if column not in _COLUMNS:
+            near = did_you_mean(column, _COLUMNS)
+            raise ArgError(
+                f"addresses: the table has an unknown column {shown(column)}{near} Known are "
+                f"{', '.join(_COLUMNS)}; rename it, or select these alone"
+            )
     found = {**beside, "addresses": table["address"].to_numpy()}
     for column, name in (("write", "writes"), ("stream", "streams"), ("earliest", "earliest")):
         if column in table.column_names:

@@ -66,6 +66,11 @@ def test_many_reads_of_one_write_return_one_by_one() -> None:
         ({"addresses": [0], "spec": 3}, "spec: expected the name of a preset"),
         ({"addresses": pa.table({"adress": [0]})}, "found the columns adress"),
         (
+            {"addresses": pa.table({"address": [0], "Write": [True]})},
+            "addresses: the table has an unknown column 'Write'; did you mean 'write'? Known are "
+            "address, write, stream, earliest; rename it, or select these alone",
+        ),
+        (
             {"addresses": pa.table({"address": [0], "write": [True]}), "writes": [False]},
             "writes: the table of addresses has a column 'write' too",
         ),
