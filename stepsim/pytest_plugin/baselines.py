@@ -16,7 +16,7 @@ from stepsim.atomic import replacing
 from stepsim.documents import load_json
 from stepsim.errors import BaselineError
 from stepsim.pytest_plugin.entries import Entry, machine_key
-from stepsim.results import LANES
+from stepsim.results import LANES, is_listing
 
 Baselines = dict[str, dict[str, Entry]]
 """Test -> name of the check -> its measurements."""
@@ -138,12 +138,8 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
     "stalls": ("lanes and cycles by operator", _is_stalls),
 }
 
-_PARTS: Final = {"version", "program", "operators", "streams"}
-
 _LISTING: Final = "listing"
 """The field that baselines of stepsim before it do not have."""
-
-_is_listing = _each(lambda part: is_whole(part) or _is_texts(part) or _each(_is_texts)(part))
 
 
 class _Reader:
@@ -159,7 +155,8 @@ class _Reader:
             self.refuse("format", f"the number {_FORMAT}", top["format"])
         machines = self.mapping(top["machines"], "machines")
         for name, machine in machines.items():
-            self.mapping(machine, f"machines.{name}")
+            if not _is_text(self.mapping(machine, f"machines.{name}").get("name")):
+                self.refuse(f"machines.{name}", "a machine with its name", machine)
         return {
             test: {
                 name: self.entry(entry, f"tests.{test}.{name}", machines)
@@ -171,7 +168,7 @@ class _Reader:
     def entry(self, data: Any, path: str, machines: Mapping[str, Any]) -> Entry:
         known = isinstance(data, dict) and _LISTING in data
         found = self.mapping(data, path, {*_FIELDS, *([_LISTING] if known else [])})
-        if known and not (_is_listing(found[_LISTING]) and {*found[_LISTING]} == _PARTS):
+        if known and not is_listing(found[_LISTING]):
             self.refuse(f"{path}.{_LISTING}", "the outline of a program", found[_LISTING])
         for name, (expected, holds) in _FIELDS.items():
             if not holds(found[name]):

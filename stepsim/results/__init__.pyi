@@ -49,6 +49,7 @@ from stepsim.results.comparing.numbers import (
 )
 from stepsim.results.comparing.programs import (
     Listing as Listing,
+    is_listing as is_listing,
     listing_of as listing_of,
     program_changes as program_changes,
 )

@@ -27,12 +27,18 @@ _STALLS = draw.dictionaries(
     ),
     max_size=2,
 )
+
+
+def _with(texts: Any, name: str) -> Any:
+    return draw.builds(lambda own, value: {**own, name: value}, texts, _TEXT)
+
+
 _LISTINGS = draw.fixed_dictionaries(
     {
         "version": draw.just(1),
         "program": _TEXTS,
-        "operators": draw.dictionaries(_TEXT, _TEXTS, max_size=2),
-        "streams": draw.dictionaries(_TEXT, _TEXTS, max_size=2),
+        "operators": draw.dictionaries(_TEXT, _with(_TEXTS, "made by"), max_size=2),
+        "streams": draw.dictionaries(_TEXT, _with(_TEXTS, "depth"), max_size=2),
     }
 )
 _ENTRIES = draw.builds(
@@ -94,6 +100,12 @@ def test_lines_are_short_and_one_operator_has_one(document: tuple[Path, dict[str
         ("format", 2, "format: expected the number 1, found 2"),
         ("machines", [], "machines: expected a mapping, found []"),
         ("machines.*", 3, "expected a mapping, found 3"),
+        ("machines.*", {"clock_ghz": 1}, "expected a machine with its name, found"),
+        ("tests.test_a.linear.listing.operators", 1, "expected the outline of a program, found"),
+        ("tests.test_a.linear.listing.program", 1, "expected the outline of a program, found"),
+        ("tests.test_a.linear.listing.streams", 1, "expected the outline of a program, found"),
+        ("tests.test_a.linear.listing.streams", {"a -> b": {"elements": "1"}}, "the outline of"),
+        ("tests.test_a.linear.listing.operators", {"a": {"fn": "neg"}}, "the outline of a program"),
         ("tests", 3, "tests: expected a mapping, found 3"),
         ("tests.test_a", 3, "tests.test_a: expected a mapping, found 3"),
         ("tests.test_a.linear", 3, "tests.test_a.linear: expected a mapping, found 3"),

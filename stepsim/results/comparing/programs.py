@@ -24,6 +24,9 @@ _UNTOLD: Final = (
 )
 
 
+_PARTS: Final = {"version", "program", "operators", "streams"}
+
+
 def listing_of(outline: Outline) -> dict[str, Any]:
     """The listing of a program from its outline.
 
@@ -56,6 +59,33 @@ def listing_of(outline: Outline) -> dict[str, Any]:
         "version": outline["version"], "program": program, "operators": operators,
         "streams": streams,
     }  # fmt: skip
+
+
+def is_listing(value: object) -> bool:
+    """Whether a value that was read from a file is a listing; of other versions only the names of
+    its parts are known.
+    """
+    if not isinstance(value, Mapping) or {*value} != _PARTS:
+        return False
+    if value["version"] != OUTLINE_VERSION:
+        return isinstance(value["version"], int)
+    program, operators, streams = (value[name] for name in ("program", "operators", "streams"))
+    return (
+        _has_texts(program)
+        and isinstance(operators, Mapping)
+        and all(_has_texts(one, _MADE) for one in operators.values())
+        and isinstance(streams, Mapping)
+        and all(_has_texts(one, "depth") for one in streams.values())
+    )
+
+
+def _has_texts(value: object, *names: str) -> bool:
+    """Whether a value is a mapping of texts with these names."""
+    return (
+        isinstance(value, Mapping)
+        and all(isinstance(one, str) for one in value.values())
+        and all(name in value for name in names)
+    )
 
 
 def program_changes(
