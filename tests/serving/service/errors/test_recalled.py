@@ -12,22 +12,10 @@ import pytest
 
 from stepsim.kernels import RecalledKind, Recollection, recalled_step
 from stepsim.kernels.serving.recalled import KIND_WORDS, W_KINDS, W_NOISE
-from stepsim.serving import Batch, LinearSteps, RandomLengths, StepTime
-from stepsim.serving.requests.arrivals import DrawnArrivals
+from stepsim.serving import Batch, LinearSteps, StepTime
 from stepsim.serving.service.errors.recalled import RecalledSteps
-from stepsim.serving.service.serve import Service, prepare_service
+from stepsim.serving.service.serve import Service
 from stepsim.serving.steps.audited import attended_by
-
-
-@pytest.fixture(scope="module")
-def service() -> Service:
-    requests = RandomLengths(
-        count=40, input_len=400, output_len=24, input_range=0.5, seed=2
-    ).requests()
-    return prepare_service(
-        trace=DrawnArrivals(120.0, 1.0, 3).arrive(requests), num_blocks=4000,
-        steps="linear:2000000,20000,40",
-    )  # fmt: skip
 
 
 class Kept:
@@ -55,16 +43,22 @@ def lengths(service: Service, model: Any) -> list[int]:
     return service._served([model], None, None).steps[0].length_ns.tolist()
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_the_compiled_loop_recalls_what_python_does(service: Service, seed: int) -> None:
-    _, _, recalled = earlier(service)
-    rng = np.random.default_rng(seed)
-    factors = np.exp(0.01 * rng.standard_normal(len(recalled.places)))
-    model = recalled.engine(0, 0, factors, rng)
-    alone = Kept(model)
-    assert lengths(service, model) == lengths(service, alone)
-    # Most steps are others than those of the earlier service: all ways to a time are compared.
-    assert len(alone.amounts) > 40
+def test_the_compiled_loop_recalls_what_python_does(service: Service) -> None:
+    """By all ways to a time: steps of the same number and amounts, equal ones, and like ones."""
+    _, amounts, recalled = earlier(service)
+    same = equal = like = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        factors = np.exp(0.1 * rng.standard_normal(len(recalled.places)))
+        model = recalled.engine(0, 0, factors, rng)
+        alone = Kept(model)
+        assert lengths(service, model) == lengths(service, alone), seed
+        for step, own in enumerate(alone.amounts):
+            is_same = step < len(amounts) and own == amounts[step]
+            same += is_same
+            equal += own in amounts and not is_same
+            like += own not in amounts
+    assert min(same, equal, like) >= 5, (same, equal, like)
 
 
 def test_without_errors_all_steps_are_as_they_were(service: Service) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepsim.serving import Batch, LinearSteps, RandomLengths, StepTime
-from stepsim.serving.requests.arrivals import DrawnArrivals
+from stepsim.serving import Batch, LinearSteps, StepTime
 from stepsim.serving.service.errors.uncertainty import JUDGED, Judged, metric_errors
-from stepsim.serving.service.serve import Service, prepare_service
+from stepsim.serving.service.serve import Service
 from stepsim.serving.steps.audited import Audit, AuditReport, attended_by
 
 _WANTED = 0.01
@@ -55,17 +54,6 @@ class Estimated:
             9, len(self.audits), 9, 0.0, 0.0, self.bias, self.bias, self.bias, _WANTED,
             abs(self.bias) <= _WANTED,
         )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def service() -> Service:
-    requests = RandomLengths(
-        count=60, input_len=400, output_len=24, input_range=0.5, seed=2
-    ).requests()
-    return prepare_service(
-        trace=DrawnArrivals(120.0, 1.0, 3).arrive(requests), num_blocks=4000,
-        steps="linear:2000000,20000,40",
-    )  # fmt: skip
 
 
 def errors(service: Service, model: Any) -> tuple[Any, Mapping[str, float]]:
