@@ -126,7 +126,7 @@ GROUPS = {"group_0": {"weights": {"num_bits": 8, "type": "int"}, "targets": ["Li
     ("quantization", "weights", "cache"),
     [
         (FP8, "f8e5m2", "f8e4m3"),
-        ({**FP8, "kv_cache_scheme": {"num_bits": 8, "type": "integer"}}, "f8e5m2", "i8"),
+        ({**FP8, "kv_cache_scheme": {"num_bits": 8}}, "f8e5m2", "i8"),
         ({"quant_method": "fp8", "fmt": "float8_e5m2"}, "f8e5m2", "bf16"),
         ({"bits": 8, "mode": "mxfp8"}, "f8e4m3", "bf16"),
         ({"quant_method": "gptq", "bits": 8}, "i8", "bf16"),
@@ -302,7 +302,7 @@ BAD_CONFIGS: list[tuple[Any, str]] = [
             "Llama-3.1-8B",
             quantization_config={**FP8, "kv_cache_scheme": {"num_bits": 8, "type": "f8"}},
         ),
-        ": quantization_config.kv_cache_scheme.type: expected one of int, integer, float, found "
+        ": quantization_config.kv_cache_scheme.type: expected one of int, float, found "
         "'f8'.",
     ),
     (

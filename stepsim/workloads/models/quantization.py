@@ -12,7 +12,7 @@ METHODS = (
 _INTEGERS = {4: DType.i4, 8: DType.i8}
 _FLOATS = {4: DType.f4, 8: DType.f8e4m3}
 _MODES = {"affine": _INTEGERS, "mxfp4": _FLOATS, "mxfp8": _FLOATS, "nvfp4": _FLOATS}
-_SCHEMES = {"int": _INTEGERS, "integer": _INTEGERS, "float": _FLOATS}
+_SCHEMES = {"int": _INTEGERS, "float": _FLOATS}
 _FORMATS = {
     "e4m3": DType.f8e4m3, "e5m2": DType.f8e5m2, "float8_e4m3fn": DType.f8e4m3,
     "float8_e5m2": DType.f8e5m2,
@@ -83,4 +83,4 @@ def _cache(keys: Keys, plain: DType) -> DType:
 
 
 def _scheme(keys: Keys) -> DType:
-    return _by_bits(keys, keys.choice("type", _SCHEMES, _FLOATS), "num_bits")
+    return _by_bits(keys, keys.choice("type", _SCHEMES, _INTEGERS), "num_bits")
