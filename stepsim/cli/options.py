@@ -160,3 +160,17 @@ def check_output(path: Path, suffix: str | None = None) -> None:
             f"{path}: expected a name that ends in {suffix}, for example "
             f"{path.with_name((path.stem or 'result') + suffix)}; for JSON use --json > FILE"
         )
+
+
+def refuse_unused(why: str, **options: object) -> None:
+    """Refuse options that have no effect because of others; None, False and an empty list are those
+    that were not given.
+
+    Raises
+    ------
+    ArgError : one was given.
+    """
+    for name, value in options.items():
+        if value is not None and value is not False and value != []:
+            option = name.replace("_", "-")
+            raise ArgError(f"--{option}: has no effect, since {why}; leave it out")

@@ -146,10 +146,10 @@ def test_a_picture_before_any_run(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--graph", "dot", "--all"), "--all has no effect with --graph"),
-        (("--graph", "dot", "--counting", "paper"), "--counting has no effect with --graph"),
-        (("--addresses", "--all"), "--all has no effect with --addresses"),
-        (("--json", "--all"), "--all has no effect with --json"),
+        (("--graph", "dot", "--all"), "--all: has no effect, since --graph"),
+        (("--graph", "dot", "--counting", "paper"), "--counting: has no effect, since --graph"),
+        (("--addresses", "--all"), "--all: has no effect, since --addresses"),
+        (("--json", "--all"), "--all: has no effect, since --json"),
     ],
 )
 def test_options_without_effect_are_refused(cli: Cli, options: tuple[str, ...], said: str) -> None:

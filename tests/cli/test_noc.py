@@ -107,4 +107,4 @@ def test_networks_are_printed_without_a_simulation(
 ) -> None:
     refused = cli("noc", *asked, *more)
     assert refused.code == 2
-    assert f"{more[0]} has no effect with --show and --list" in refused.err
+    assert f"{more[0]}: has no effect, since --show and --list print networks" in refused.err

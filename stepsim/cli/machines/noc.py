@@ -13,7 +13,7 @@ import stepsim.report
 from stepsim.atomic import replacing
 from stepsim.cli.console import note, print_json, show, show_table
 from stepsim.cli.heartbeat import Heartbeat
-from stepsim.cli.options import Json, check_output
+from stepsim.cli.options import Json, check_output, refuse_unused
 from stepsim.cli.panels import in_panels
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, TraceError
@@ -117,13 +117,11 @@ def noc(
             raise ArgError("--show and --list print networks and take no traffic; leave it out")
         if list_all and (overrides or show_name is not None):
             raise ArgError("--list has no effect with --show or --set; leave it out")
-        _check_unused(
-            {
-                "--network": network, "--model": None if model == "link" else model,
-                "--memory-cycles": memory_cycles, "--step": step,
-                "--no-congestion": no_congestion, "--trace": trace, "--out": out,
-                "--picture": picture, "--rows": rows,
-            }
+        refuse_unused(
+            "--show and --list print networks", network=network,
+            model=None if model == "link" else model, memory_cycles=memory_cycles or None,
+            step=step, no_congestion=no_congestion, trace=trace, out=out, picture=picture,
+            rows=rows,
         )  # fmt: skip
         _print_networks(show_name, given, json=json)
         return
@@ -163,14 +161,6 @@ def noc(
     for path in (out, picture):
         if path is not None:
             note(f"wrote {path}")
-
-
-def _check_unused(options: dict[str, object]) -> None:
-    """Refuse options of a simulation where networks are printed."""
-    for option, value in options.items():
-        # A number of rows may be 0.
-        if value is not None and value is not False and (value != 0 or option == "--rows"):
-            raise ArgError(f"{option} has no effect with --show and --list; leave it out")
 
 
 def _print_networks(name: str | None, given: dict[str, str], *, json: bool) -> None:

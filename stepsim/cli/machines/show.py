@@ -12,6 +12,7 @@ import stepsim.hardware
 import stepsim.lowering
 import stepsim.machine
 from stepsim.cli.console import note, print_json, show
+from stepsim.cli.options import refuse_unused
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 
@@ -44,9 +45,7 @@ def machines(
 ) -> None:
     """List the built-in machines, or print one."""
     if schema:
-        for option, given in (("--show", show_name), ("--set", overrides)):
-            if given:
-                raise ArgError(f"{option} has no effect with --schema; leave one of them out")
+        refuse_unused("--schema prints no machine", show=show_name, set=overrides)
         print_json(stepsim.machine.machine_json_schema())
         return
     if show_name is not None:

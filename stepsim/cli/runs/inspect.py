@@ -11,7 +11,7 @@ import stepsim.graph
 import stepsim.results
 import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.options import Config, Counting, Json
+from stepsim.cli.options import Config, Counting, Json, refuse_unused
 from stepsim.cli.runs.execution import left_out_text, nested
 from stepsim.cli.runs.workload_group import workload_app
 from stepsim.deferred import deferred
@@ -60,14 +60,12 @@ class ListOptions:
             raise ArgError("--graph and --addresses both choose what is printed; leave one out")
         if self.graph is not None and self.json:
             raise ArgError("--graph and --json both choose what is printed; leave one out")
-        others = {"--graph": self.graph is not None, "--addresses": self.addresses}
-        for option in (name for name, given in others.items() if given):
-            if self.counting is not None:
-                raise ArgError(f"--counting has no effect with {option}; leave it out")
-            if self.every:
-                raise ArgError(f"--all has no effect with {option}, which shows all; leave it out")
-        if self.every and self.json:
-            raise ArgError("--all has no effect with --json, which lists all; leave it out")
+        for option, given in (("--graph", self.graph), ("--addresses", self.addresses)):
+            if given:
+                why = f"{option} shows the whole program, without metrics"
+                refuse_unused(why, counting=self.counting, all=self.every)
+        if self.json:
+            refuse_unused("--json lists all operators", all=self.every)
 
 
 def list_choice(choice: Choice, options: ListOptions) -> None:

@@ -10,7 +10,7 @@ import typer
 import stepsim.trace_io
 from stepsim.atomic import replacing
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.options import Json, check_output
+from stepsim.cli.options import Json, check_output, refuse_unused
 from stepsim.cli.traces.importing import Column, FormatName
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, OutputError, TraceError
@@ -90,10 +90,10 @@ def select(
         )
     _check_count(requests)
     if at or near:
-        _refuse("--at and --near select no classes", by=by, share=share)
+        refuse_unused("--at and --near select no classes", by=by, share=share)
     if at and not near:
         one = "--at selects one window for each request"
-        _refuse(one, count=count, stride=stride, requests=requests)
+        refuse_unused(one, count=count, stride=stride, requests=requests)
     used = 5000 if requests is None else requests or None
     steps, several = 2 if stride is None else stride, 3 if count is None else count
     lengths = stepsim.trace_io.load_requests(file, format=format, column=column).context_tokens
@@ -153,7 +153,7 @@ def replay(
     if every is not None and every < 1:
         raise ArgError(f"--every {every}: expected at least 1")
     if out is None:
-        _refuse("it chooses the steps that --out writes, which is not given", every=every)
+        refuse_unused("it chooses the steps that --out writes, which is not given", every=every)
     else:
         check_output(out)
     _check_count(requests)
@@ -228,13 +228,6 @@ def _of_classes(
         for kind, windows in classes.items()
         for window in stepsim.trace_io.disjoint(windows, count)
     ]
-
-
-def _refuse(why: str, **options: Any) -> None:
-    """Refuse options that have no effect because of others."""
-    for name, value in options.items():
-        if value is not None:
-            raise ArgError(f"--{name}: has no effect, since {why}; leave it out")
 
 
 def _asked_for(
