@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 help:
 	@echo 'make demo    simulate a Qwen3-30B-A3B MoE layer with several tilings, write $(OUT)/'
-	@echo 'make test    lint, type check, layer check and the tests, in five minutes on two cores'
+	@echo 'make test    lint, type check, layer check and the tests, in five minutes on two cores once all is installed'
 	@echo 'make test-recorded  the tests that replay the shared data: STEPSIM_SHARED, or ../shared'
 	@echo 'make slow    the slow tests, and all draws of property tests'
 	@echo 'make test-torch  installs PyTorch for processors and ONNX, and runs the tests that need them'
